@@ -1,0 +1,42 @@
+"""mphil: graph classification that keeps working when the data shift.
+
+The names below are imported when they are first used, so that `import mphil` costs nothing.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from mphil.benchmarks.base import Benchmark, benchmark
+    from mphil.data.split import Split
+    from mphil.data.store import GraphStore
+    from mphil.evaluate.compare import compare
+    from mphil.methods.base import Method
+    from mphil.task import Task
+    from mphil.training.run import Run, train
+
+_HOMES = {
+    "Benchmark": "mphil.benchmarks.base",
+    "GraphStore": "mphil.data.store",
+    "Method": "mphil.methods.base",
+    "Run": "mphil.training.run",
+    "Split": "mphil.data.split",
+    "Task": "mphil.task",
+    "benchmark": "mphil.benchmarks.base",
+    "compare": "mphil.evaluate.compare",
+    "train": "mphil.training.run",
+}
+
+__all__ = ["Benchmark", "GraphStore", "Method", "Run", "Split", "Task", "benchmark", "compare", "train"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'mphil' has no attribute {name!r}")
+    return getattr(importlib.import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

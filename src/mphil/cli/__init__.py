@@ -1,0 +1,45 @@
+"""The command line: one file per verb, no machine learning in any of them."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from types import FrameType
+
+import typer
+
+from mphil.cli import benchmarks, demo, evaluate, methods, predict, train
+from mphil.errors import DataError, MphilError
+
+app = typer.Typer(
+    name="mphil",
+    help="Graph classification that keeps working when the data shift.",
+    epilog="Start with: mphil demo",
+    no_args_is_help=True,
+    add_completion=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+for verb in (demo, train, evaluate, predict, benchmarks, methods):
+    verb.add_to(app)
+
+
+def main() -> None:
+    """Entry point of the `mphil` command: turns errors into one line and an exit code.
+
+    0 done, 1 a bug (with a traceback), 2 usage, 3 data, a full disk or a folder that cannot be written, 4 integrity,
+    130 interrupted.
+    """
+    signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        app()
+    except MphilError as error:
+        typer.echo(f"error: {error}", err=True)
+        sys.exit(error.exit_code)
+    except OSError as error:
+        typer.echo(f"error: cannot read or write {error.filename or 'a file'}: {error.strerror or error}", err=True)
+        sys.exit(DataError.exit_code)
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    raise KeyboardInterrupt

@@ -1,0 +1,41 @@
+"""Printing for people (tables) and for machines (JSON)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import typer
+
+
+def as_json(value: Any) -> None:
+    typer.echo(json.dumps(value, indent=2, allow_nan=False))
+
+
+def table(header: Sequence[str], rows: Sequence[Sequence[str]], title: str = "") -> None:
+    """A plain table on stdout, wrapped to the terminal."""
+    from rich.box import SIMPLE_HEAD
+    from rich.console import Console
+    from rich.table import Table
+
+    grid = Table(*header, box=SIMPLE_HEAD, title=title or None, title_justify="left", pad_edge=False)
+    for row in rows:
+        grid.add_row(*row)
+    Console().print(grid)
+
+
+def number(value: float | None, digits: int = 4) -> str:
+    return "-" if value is None else f"{value:.{digits}f}"
+
+
+def score_table(result: dict[str, Any]) -> None:
+    """The scores of a run: a row per selection rule, a column per part."""
+    parts = ("train", "id_val", "id_test", "ood_val", "ood_test")
+    rows = [
+        [f"chosen on {rule}", str(chosen["epoch"]), *(number(chosen["scores"][part]) for part in parts)]
+        for rule, chosen in result["selections"].items()
+    ]
+    rows.append(["last epoch", str(result["last"]["epoch"]), *(number(result["last"]["scores"][p]) for p in parts)])
+    title = f"{result['method']} on {result['benchmark']}, {result['metric']}"
+    table(["", "epoch", *parts], rows, title=title)

@@ -1,0 +1,77 @@
+"""`mphil train` and `mphil resume`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from mphil.cli import show
+
+
+def add_to(app: typer.Typer) -> None:
+    app.command(epilog="Example: mphil train --benchmark good-motif-basis --method mphil --seed 0")(train)
+    app.command(epilog="Example: mphil resume runs/good-motif-basis-mphil-s0")(resume)
+
+
+def train(
+    benchmark: Annotated[str | None, typer.Option(help="Name of a benchmark; see `mphil benchmarks`.")] = None,
+    method: Annotated[str | None, typer.Option(help="Name of a method; see `mphil methods`. [default: mphil]")] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of initialisation, order and dropout. [default: 0]")] = None,
+    preset: Annotated[str | None, typer.Option(help="Named hyperparameters of the method.")] = None,
+    config: Annotated[Path | None, typer.Option(help="TOML file with settings.")] = None,
+    set_: Annotated[
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="One setting, such as train.epochs=20.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder for the run. [default: runs/BENCHMARK-METHOD-sSEED]")] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in this folder, if any.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+) -> None:
+    """Train a method on a benchmark and report all parts under both selection rules.
+
+    Settings are taken from the method's defaults, then the preset, then the TOML file, then --set.
+    """
+    from mphil.training.settings import merge, parse_assignment, read_toml, resolve
+
+    flags: dict[str, Any] = {"benchmark": {}, "method": {}}
+    if benchmark:
+        flags["benchmark"]["name"] = benchmark
+    if method:
+        flags["method"]["name"] = method
+    if preset:
+        flags["method"]["preset"] = preset
+    if seed is not None:
+        flags["seed"] = seed
+    layers = [read_toml(config)] if config else []
+    settings, data = resolve(merge([*layers, flags, *map(parse_assignment, set_ or [])]))
+    folder = out or Path("runs") / f"{settings.benchmark.name}-{settings.method.name}-s{settings.seed}"
+    _execute(settings, data, folder, resume=resume, json=json)
+
+
+def resume(
+    run: Annotated[Path, typer.Argument(help="Folder of a run.")],
+    json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+) -> None:
+    """Go on with a run that was interrupted, from its last checkpoint; the result is the same as without."""
+    from mphil.training.saved import stored_run
+
+    settings, data = stored_run(run)
+    _execute(settings, data, run, resume=True, json=json)
+
+
+def _execute(settings: Any, data: Any, folder: Path, *, resume: bool, json: bool) -> None:
+    from mphil.training.run import execute
+
+    try:
+        finished = execute(settings, data, folder, resume=resume)
+    except KeyboardInterrupt:
+        if (folder / "config.json").exists():
+            typer.echo(f"stopped; everything so far is saved. Go on with: mphil resume {folder}", err=True)
+        raise
+    if json:
+        show.as_json(finished.result)
+        return
+    show.score_table(finished.result)
+    typer.echo(f"{finished.result['seconds']:.0f} s of training; result: {folder / 'result.json'}")
+    typer.echo(f"next: mphil evaluate {folder} · mphil predict {folder} --part ood_test")

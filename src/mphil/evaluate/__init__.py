@@ -1,0 +1,1 @@
+"""Scoring: predictions of a part, metrics, and the choice of an epoch."""

@@ -1,0 +1,144 @@
+"""The contract between a method and everything around it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, TypeVar
+
+import torch
+from torch import Tensor, nn
+
+from mphil.config import EncoderConfig, check_arguments
+from mphil.data.store import Batch
+from mphil.errors import UnknownName, UsageError
+from mphil.registry import Registry
+from mphil.task import Kind, Task
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Where training stands; every schedule is a pure function of it."""
+
+    step: int = 0
+    epoch: int = 0
+    total_steps: int = 1
+    total_epochs: int = 1
+
+    @property
+    def fraction(self) -> float:
+        """0 at the first step, towards 1 at the last."""
+        return self.step / max(1, self.total_steps)
+
+
+class Losses(dict[str, Tensor]):
+    """Named scalar terms, already weighted; their sum is what is minimised."""
+
+    def __init__(self, **terms: Tensor) -> None:
+        super().__init__(terms)
+
+    @property
+    def total(self) -> Tensor:
+        return torch.stack(list(self.values())).sum()
+
+
+class Method(nn.Module):
+    """A way to learn a classifier of graphs.
+
+    A method implements `loss` and `predict`. Keyword-only arguments of `__init__`, typed and with defaults, are its
+    hyperparameters. The class facts are set by `@register`.
+    """
+
+    name: ClassVar[str]
+    paper: ClassVar[str]
+    needs: ClassVar[frozenset[str]]
+    tasks: ClassVar[frozenset[Kind]]
+    search_space: ClassVar[Mapping[str, Any]]
+    presets: ClassVar[Mapping[str, Mapping[str, Any]]]
+
+    def __init__(self, task: Task, encoder: EncoderConfig) -> None:
+        super().__init__()
+        self.task = task
+        self.readout = encoder.readout
+
+    def loss(self, batch: Batch, progress: Progress) -> Losses:
+        """The terms to minimise on this batch."""
+        raise NotImplementedError
+
+    def predict(self, batch: Batch) -> Tensor:
+        """(n_graphs, task.n_outputs) logits."""
+        raise NotImplementedError
+
+    def embed(self, batch: Batch) -> Tensor:
+        """(n_graphs, p) the vector a graph is classified by."""
+        raise UsageError(f"{self.name} has no embedding")
+
+    def node_importance(self, batch: Batch) -> Tensor:
+        """(n_nodes,) how much each node speaks for the prediction; comparable inside one graph."""
+        raise UsageError(f"{self.name} does not explain its predictions")
+
+    def ood_score(self, batch: Batch) -> Tensor:
+        """(n_graphs,) larger = further from what was seen in training."""
+        raise UsageError(f"{self.name} has no out-of-distribution score")
+
+    def param_groups(self) -> dict[str, list[nn.Parameter]]:
+        """Parameters by group; each group has an optimiser of its own."""
+        return {"all": list(self.parameters())}
+
+    def steps(self, batch: Batch, progress: Progress) -> Iterator[tuple[str, Losses]]:
+        """What to minimise, one after the other, on a batch: (group to move, its losses)."""
+        yield "all", self.loss(batch, progress)
+
+    def begin_epoch(self, train: Iterable[Batch], progress: Progress) -> None:
+        """Called before every epoch with the training part in stored order."""
+
+
+METHODS: Registry[type[Method]] = Registry("method", "mphil.methods")
+M = TypeVar("M", bound=type[Method])
+ALL_TASKS: tuple[Kind, ...] = ("multiclass", "binary", "multitask")
+
+
+def register(
+    name: str,
+    *,
+    paper: str,
+    needs: Iterable[str] = (),
+    tasks: Iterable[Kind] = ALL_TASKS,
+    search_space: Mapping[str, Any] | None = None,
+    presets: Mapping[str, Mapping[str, Any]] | None = None,
+) -> Callable[[M], M]:
+    """Class decorator: put a method into the table of methods, with the facts about it.
+
+    Args:
+        name: what people type.
+        paper: where the method was published.
+        needs: what the data must have: `env` (environment labels), `molecules`.
+        tasks: the kinds of task it is defined for.
+        search_space: hyperparameters worth tuning, with the values to try.
+        presets: named sets of hyperparameters.
+    """
+
+    def add(cls: M) -> M:
+        cls.name, cls.paper = name, paper
+        cls.needs, cls.tasks = frozenset(needs), frozenset(tasks)
+        cls.search_space, cls.presets = dict(search_space or {}), dict(presets or {})
+        METHODS.add(name, cls)
+        return cls
+
+    return add
+
+
+def resolve_hyperparameters(cls: type[Method], preset: str | None, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Signature, then preset, then what the user gave; an unknown name is an error with a suggestion."""
+    if preset is not None and preset not in cls.presets:
+        raise UnknownName(f"preset of method {cls.name}", preset, cls.presets)
+    chosen = dict(cls.presets[preset]) if preset else {}
+    return check_arguments(cls.__init__, chosen | dict(given), f"method {cls.name}")
+
+
+def build_method(name: str, task: Task, encoder: EncoderConfig, args: Mapping[str, Any]) -> Method:
+    """Build a method by name, refusing tasks it is not defined for."""
+    cls = METHODS[name]
+    if task.kind not in cls.tasks:
+        raise UsageError(f"{name} is not defined for {task.kind} tasks; it supports {', '.join(sorted(cls.tasks))}")
+    return cls(task, encoder, **resolve_hyperparameters(cls, None, args))

@@ -1,0 +1,40 @@
+"""ERM: minimise the average loss of the training graphs and hope."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from mphil.config import EncoderConfig
+from mphil.data.store import Batch
+from mphil.methods.base import Losses, Method, Progress, register
+from mphil.nn.encoder import Encoder
+from mphil.nn.importance import node_contribution
+from mphil.nn.losses import task_loss
+from mphil.nn.readout import readout
+from mphil.task import Task
+
+
+@register("erm", paper="Vapnik, 1992, Principles of risk minimization for learning theory")
+class ERM(Method):
+    r"""Encoder, readout, linear classifier, cross-entropy: :math:`\min \frac1B \sum_i \ell(f(G_i), y_i)`."""
+
+    def __init__(self, task: Task, encoder: EncoderConfig) -> None:
+        super().__init__(task, encoder)
+        self.encoder = Encoder(encoder)
+        self.head = nn.Linear(encoder.width, task.n_outputs)
+
+    def loss(self, batch: Batch, progress: Progress) -> Losses:
+        return Losses(classification=task_loss(self.predict(batch), batch.y, self.task))
+
+    def predict(self, batch: Batch) -> Tensor:
+        logits: Tensor = self.head(self.embed(batch))
+        return logits
+
+    def embed(self, batch: Batch) -> Tensor:
+        return readout(self.encoder(batch), batch.ptr, self.readout)
+
+    def node_importance(self, batch: Batch) -> Tensor:
+        with torch.no_grad():
+            nodes = self.encoder(batch)
+        return node_contribution(nodes, lambda h: self.head(readout(h, batch.ptr, self.readout)), self.task)

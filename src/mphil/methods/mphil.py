@@ -1,0 +1,282 @@
+"""MPHIL: multi-prototype hyperspherical invariant learning for graphs under distribution shift."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from mphil.config import EncoderConfig
+from mphil.data.store import Batch
+from mphil.errors import UsageError
+from mphil.methods.base import Losses, Method, Progress, register
+from mphil.nn import sphere
+from mphil.nn.encoder import Encoder, mlp
+from mphil.nn.importance import node_contribution
+from mphil.nn.losses import labelled, masked_mean, one_hot
+from mphil.nn.readout import readout
+from mphil.task import Task
+
+Update = Literal["ema-attention", "ema-uniform", "ema-hard", "gradient", "epoch-mean", "epoch-kmeans"]
+
+PAPER = {"momentum": 0.99, "keep": 1, "matching": 0.1}
+RELEASE = {
+    "prototypes": 3,
+    "keep": 1,
+    "momentum": 0.9,
+    "normalise": False,
+    "projector_width": 1.0,
+    "projection": 300,
+    "attention_width": 128,
+    "attention_over": "all",
+    "attention_bias": True,
+    "score_head": True,
+    "score_target": 0.9,
+    "score_weight": 0.5,
+    "scoring": "product",
+    "matching": 0.0,
+    "separation_form": "summed",
+    "separation_temperature": 0.5,
+}
+
+
+@register(
+    "mphil",
+    paper="Multi-Prototype Hyperspherical Invariant Learning",
+    search_space={
+        "prototypes": [2, 3, 4, 5, 6],
+        "matching": [0.01, 0.05, 0.1, 0.2, 0.3],
+        "temperature": [0.05, 0.1, 0.2, 0.5, 1.0],
+    },
+    presets={"paper": PAPER, "release": RELEASE},
+)
+class MPHIL(Method):
+    r"""Two GNNs find the invariant part, several prototypes per class on the unit sphere classify it.
+
+    .. math::
+        \mathbf H = \mathrm{GNN}_E(G), \quad \mathbf S = \sigma(\mathrm{GNN}_S(G)), \quad
+        \hat{\mathbf z} = \mathrm{Norm}\big(\mathrm{Proj}(\mathrm{READOUT}(\mathbf H \odot \mathbf S))\big)
+
+        \mathcal L = \mathcal L_{\mathrm C} + \lambda\,\mathcal L_{\mathrm{PS}} + \beta\,\mathcal L_{\mathrm{IPM}}
+
+    Args:
+        task: what is asked.
+        encoder: settings of both GNNs.
+        prototypes: K, prototypes per class.
+        keep: n, weights kept per sample and class; 0 keeps all. Uniform and nearest-only weights are not pruned.
+        temperature: :math:`\tau`, shared by all three losses.
+        momentum: :math:`\alpha` of the prototypes' moving average. The update is a sum over the batch, so the same
+            value moves prototypes faster in larger batches.
+        matching: :math:`\beta`, weight of the matching loss.
+        separation: :math:`\lambda`, weight of the separation loss.
+        update: how prototypes move: by a moving average with attention, uniform or nearest-only weights, by gradient,
+            or once per epoch to weighted class means or k-means centres.
+        aggregate: how the K weighted similarities of a class become its score.
+        differentiable_update: let gradients pass through the moving average of this step.
+        invariant_encoder: use the scoring GNN; without it S = 1.
+        project: use the projector and the sphere; without them the raw representation is compared.
+        normalise: put the projected vector on the sphere.
+        score_head: an MLP between the scoring GNN and the sigmoid.
+        score_target: :math:`\gamma`, wanted mean of S in a graph.
+        score_weight: weight of :math:`|\bar S - \gamma|`; 0 = off.
+        projection: p, size of the sphere's space; 0 = the encoder's width.
+        projector_width: hidden size of the projector as a share of the encoder's width.
+        attention_width: d', size of the attention's space; 0 = p.
+        attention_over: softmax over the prototypes of a class, or over all of them.
+        attention_bias: give the attention's two linear maps a bias.
+        scoring: `exp` as in the paper; `product` is weight times similarity without exponential or temperature, with
+            unpruned weights taken after the update. Its gradient reaches prototypes through the attention only.
+        separation_form: `ratio` as in the paper, or `summed` positives.
+        separation_temperature: temperature of the separation loss; 0 = the shared one.
+        class_mean: divide the classification loss by the number of classes.
+    """
+
+    def __init__(
+        self,
+        task: Task,
+        encoder: EncoderConfig,
+        *,
+        prototypes: int = 3,
+        keep: int = 1,
+        temperature: float = 0.1,
+        momentum: float = 0.99,
+        matching: float = 0.1,
+        separation: float = 1.0,
+        update: Update = "ema-attention",
+        aggregate: sphere.Aggregate = "max",
+        differentiable_update: bool = True,
+        invariant_encoder: bool = True,
+        project: bool = True,
+        normalise: bool = True,
+        score_head: bool = False,
+        score_target: float = 0.9,
+        score_weight: float = 0.0,
+        projection: int = 0,
+        projector_width: float = 0.5,
+        attention_width: int = 0,
+        attention_over: Literal["class", "all"] = "class",
+        attention_bias: bool = False,
+        scoring: Literal["exp", "product"] = "exp",
+        separation_form: Literal["ratio", "summed"] = "ratio",
+        separation_temperature: float = 0.0,
+        class_mean: bool = False,
+    ) -> None:
+        super().__init__(task, encoder)
+        if prototypes < 1 or not 0 <= keep <= prototypes:
+            raise UsageError(f"mphil needs 1 <= prototypes and 0 <= keep <= prototypes, not {prototypes} and {keep}")
+        if temperature <= 0 or not 0 <= momentum < 1:
+            raise UsageError(f"mphil needs temperature > 0 and 0 <= momentum < 1, not {temperature} and {momentum}")
+        self.keep, self.temperature, self.momentum = keep or prototypes, temperature, momentum
+        self.matching, self.separation, self.class_mean = matching, separation, class_mean
+        self.update, self.aggregate, self.differentiable_update = update, aggregate, differentiable_update
+        self.score_target, self.score_weight = score_target, score_weight
+        self.attention_over, self.scoring = attention_over, scoring
+        self.separation_temperature = separation_temperature or temperature
+        self.separation_form = separation_form
+        self.on_sphere = project and normalise
+
+        width = encoder.width
+        self.encoder = Encoder(encoder)
+        self.scorer = Encoder(encoder) if invariant_encoder else None
+        self.score_head = mlp(width, 2 * width, width) if invariant_encoder and score_head else nn.Identity()
+        size = (projection or width) if project else width
+        hidden = max(1, int(width * projector_width))
+        self.projector = (
+            nn.Sequential(nn.Linear(width, hidden), nn.ReLU(), nn.Linear(hidden, size)) if project else nn.Identity()
+        )
+        if update not in ("ema-uniform", "ema-hard"):
+            self.query = nn.Linear(size, attention_width or size, bias=attention_bias)
+            self.key = nn.Linear(size, attention_width or size, bias=attention_bias)
+        bank = sphere.random_prototypes(task.n_tasks, task.n_classes, prototypes, size)
+        self.prototypes: Tensor
+        if update == "gradient":
+            self.prototypes = nn.Parameter(bank)
+        else:
+            self.register_buffer("prototypes", bank)
+
+    def loss(self, batch: Batch, progress: Progress) -> Losses:
+        nodes, scores = self.extract(batch)
+        z = self.place(nodes, batch)
+        membership = one_hot(batch.y, self.task.n_classes).to(z.dtype)
+        log_weights = self.weigh(z, self.bank())
+        prototypes = self.move(z, membership, log_weights)
+        scores_by_class = self.classify(z, prototypes, log_weights)
+
+        known = labelled(batch.y)
+        entropy = -(scores_by_class.log_softmax(-1) * membership).sum(-1)
+        losses = Losses(classification=masked_mean(entropy, known) / (self.task.n_classes if self.class_mean else 1))
+        if self.separation:
+            separate = sphere.separation_loss if self.separation_form == "ratio" else sphere.summed_separation_loss
+            losses["separation"] = self.separation * separate(prototypes, self.separation_temperature)
+        if self.matching:
+            scaled = sphere.similarity(z, prototypes) / self.temperature
+            losses["matching"] = self.matching * masked_mean(sphere.matching_loss(scaled, membership), known)
+        if self.score_weight and scores is not None:
+            mean_score = readout(scores, batch.ptr).mean(1)
+            losses["score"] = self.score_weight * (mean_score - self.score_target).abs().mean()
+        return losses
+
+    def predict(self, batch: Batch) -> Tensor:
+        return self.logits(self.embed(batch))
+
+    def logits(self, z: Tensor) -> Tensor:
+        """(B, outputs) prediction for points of the sphere: class logits, or positive minus negative."""
+        prototypes = self.bank()
+        scores = self.classify(z, prototypes, self.weigh(z, prototypes))
+        return scores.squeeze(1) if self.task.kind == "multiclass" else scores[..., 1] - scores[..., 0]
+
+    def embed(self, batch: Batch) -> Tensor:
+        """(B, p) the point of each graph on the sphere."""
+        nodes, _ = self.extract(batch)
+        return self.place(nodes, batch)
+
+    def extract(self, batch: Batch) -> tuple[Tensor, Tensor | None]:
+        """The invariant part H * S of every node (N, d), and S itself (eq:score)."""
+        nodes = self.encoder(batch)
+        if self.scorer is None:
+            return nodes, None
+        scores = self.score_head(self.scorer(batch)).sigmoid()
+        return nodes * scores, scores
+
+    def place(self, nodes: Tensor, batch: Batch) -> Tensor:
+        """Readout, projection, sphere (eq:readout, eq: hype_rinv): (N, d) -> (B, p)."""
+        z = self.projector(readout(nodes, batch.ptr, self.readout))
+        return sphere.unit(z) if self.on_sphere else z
+
+    def bank(self) -> Tensor:
+        """The prototypes (T, C, K, p), on the sphere."""
+        return sphere.unit(self.prototypes) if self.update == "gradient" else self.prototypes
+
+    def weigh(self, z: Tensor, prototypes: Tensor, pruned: bool = True) -> Tensor:
+        """Log assignment weights (B, T, C, K) of every sample in every class, the n largest kept (eq: att)."""
+        if self.update == "ema-hard":
+            return sphere.nearest(sphere.similarity(z, prototypes))
+        if self.update == "ema-uniform":
+            return z.new_full((len(z), *prototypes.shape[:-1]), 1 / prototypes.shape[-2]).log()
+        log_weights = sphere.attention(self.query(z), self.key(prototypes), self.attention_over)
+        return sphere.prune(log_weights, self.keep) if pruned else log_weights
+
+    def move(self, z: Tensor, membership: Tensor, log_weights: Tensor) -> Tensor:
+        """In training, move the prototypes by the batch; this step's carry gradient (eq: update_prototype)."""
+        if not self.training or not self.update.startswith("ema"):
+            return self.bank()
+        with torch.set_grad_enabled(self.differentiable_update and torch.is_grad_enabled()):
+            moved = sphere.move(self.prototypes, *sphere.received(log_weights, membership, z), self.momentum)
+        self.prototypes = moved.detach()
+        return moved
+
+    def classify(self, z: Tensor, prototypes: Tensor, log_weights: Tensor) -> Tensor:
+        """Log score of every class (B, T, C) (classify)."""
+        if self.scoring == "exp":
+            scaled = sphere.similarity(z, prototypes) / self.temperature
+            return sphere.class_logits(scaled, log_weights, self.aggregate)
+        fresh = self.weigh(z, prototypes, pruned=False)
+        return sphere.product_logits(sphere.similarity(z, prototypes.detach()), fresh, self.aggregate)
+
+    @torch.no_grad()
+    def begin_epoch(self, train: Iterable[Batch], progress: Progress) -> None:
+        """For the two per-epoch rules: place all training graphs and move the prototypes to them."""
+        if not self.update.startswith("epoch"):
+            return
+        was_training = self.training
+        self.eval()
+        placed = [(self.embed(batch), one_hot(batch.y, self.task.n_classes)) for batch in train]
+        self.train(was_training)
+        z = torch.cat([points for points, _ in placed])
+        membership = torch.cat([members for _, members in placed]).to(z.dtype)
+        if self.update == "epoch-mean":
+            sums, weight = sphere.received(self.weigh(z, self.prototypes), membership, z)
+            self.prototypes = sphere.move(self.prototypes, sums, weight, momentum=0.0)
+        else:
+            self.prototypes = sphere.class_kmeans(z, membership, self.prototypes)
+
+    def node_importance(self, batch: Batch) -> Tensor:
+        """(N,) mean of S over its channels: what the scoring GNN lets through; without it, the contributions."""
+        _, scores = self.extract(batch)
+        return self.node_contribution(batch) if scores is None else scores.mean(1)
+
+    def node_contribution(self, batch: Batch) -> Tensor:
+        """(N,) gradient-weighted importance: how much each node's H * S moves the decision."""
+        with torch.no_grad():
+            nodes, _ = self.extract(batch)
+        return node_contribution(nodes, lambda h: self.logits(self.place(h, batch)), self.task)
+
+    def ood_score(self, batch: Batch) -> Tensor:
+        r"""Distance from all prototypes: :math:`-\max_c \log \frac1K\sum_k e^{\langle\mu_{ck},\hat z\rangle/\tau}`.
+
+        Up to a constant, the negative log-likelihood under a mixture of von Mises-Fisher distributions, one a class;
+        averaged over tasks.
+        """
+        scaled = sphere.similarity(self.embed(batch), self.bank()) / self.temperature
+        likelihood = scaled.logsumexp(-1) - math.log(scaled.shape[-1])
+        return -likelihood.amax(-1).mean(-1)
+
+    def nearest_prototype(self, batch: Batch) -> Tensor:
+        """(B, T) slot of the most similar prototype of the predicted class."""
+        z, prototypes = self.embed(batch), self.bank()
+        predicted = self.classify(z, prototypes, self.weigh(z, prototypes)).argmax(-1)
+        slots = sphere.similarity(z, prototypes).argmax(-1)
+        return slots.gather(-1, predicted.unsqueeze(-1)).squeeze(-1)

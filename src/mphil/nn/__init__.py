@@ -1,0 +1,1 @@
+"""Building blocks: encoders, readouts, losses and the geometry of the sphere."""

@@ -1,0 +1,42 @@
+"""Losses of a prediction, for all kinds of task, with missing labels left out."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from mphil.task import Task
+
+
+def labelled(y: Tensor) -> Tensor:
+    """(n, tasks) True where a label is known."""
+    return ~y.isnan()
+
+
+def masked_mean(values: Tensor, mask: Tensor) -> Tensor:
+    """Mean of the entries under the mask; 0, with a gradient of 0, when there are none."""
+    kept = torch.where(mask, values, torch.zeros_like(values))
+    return kept.sum() / mask.sum().clamp_min(1)
+
+
+def one_hot(y: Tensor, classes: int) -> Tensor:
+    """(n, tasks) labels -> (n, tasks, classes) of 0 and 1; a missing label is a row of zeros."""
+    codes = torch.arange(classes, device=y.device, dtype=y.dtype)
+    return (y.unsqueeze(-1) == codes).to(y.dtype)
+
+
+def entry_losses(logits: Tensor, y: Tensor, task: Task) -> Tensor:
+    """Cross-entropy of every label: (n, outputs) logits and (n, tasks) labels -> (n, tasks), 0 where missing."""
+    mask = labelled(y)
+    target = torch.where(mask, y, torch.zeros_like(y))
+    if task.kind == "multiclass":
+        losses = F.cross_entropy(logits, target[:, 0].long(), reduction="none").unsqueeze(1)
+    else:
+        losses = F.binary_cross_entropy_with_logits(logits, target.to(logits.dtype), reduction="none")
+    return torch.where(mask, losses, torch.zeros_like(losses))
+
+
+def task_loss(logits: Tensor, y: Tensor, task: Task) -> Tensor:
+    """Mean cross-entropy over the known labels, a scalar."""
+    return masked_mean(entry_losses(logits, y, task), labelled(y))

@@ -1,0 +1,222 @@
+r"""The geometry of MPHIL: pure functions on the unit sphere, one for each equation of the paper.
+
+Shapes: B graphs, T tasks, C classes, K prototypes a class, p size of the sphere's space. Prototypes are
+:math:`M \in (T, C, K, p)`; a multi-class or binary problem has T = 1. Weights are kept as logarithms, so that pruned
+slots are :math:`-\infty` and nothing overflows.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+Aggregate = Literal["max", "mean", "min", "sum"]
+
+
+def unit(v: Tensor, eps: float = 1e-12) -> Tensor:
+    r""":math:`\hat v = v / \lVert v \rVert_2` over the last dimension (eq: hype_rinv).
+
+    A zero vector has no direction: it stays zero and passes no gradient.
+    """
+    squared = v.square().sum(-1, keepdim=True)
+    present = squared > eps**2
+    return torch.where(present, v * torch.where(present, squared, 1.0).rsqrt(), 0.0)
+
+
+def random_prototypes(tasks: int, classes: int, slots: int, size: int) -> Tensor:
+    """(T, C, K, p) directions drawn uniformly: standard normal, put on the sphere at once."""
+    return unit(torch.randn(tasks, classes, slots, size))
+
+
+def similarity(z: Tensor, prototypes: Tensor) -> Tensor:
+    r""":math:`\langle \mu^{(c)}_k, \hat z_b \rangle`: (B, p), (T, C, K, p) -> (B, T, C, K)."""
+    return (z @ prototypes.flatten(0, -2).T).view(len(z), *prototypes.shape[:-1])
+
+
+def attention(query: Tensor, key: Tensor, over: Literal["class", "all"] = "class") -> Tensor:
+    r"""Log assignment weights :math:`\log W = \log\mathrm{softmax}_k\big(QK^\top / \sqrt{d'}\big)` (eq: att).
+
+    Args:
+        query: (B, d') samples.
+        key: (T, C, K, d') prototypes.
+        over: softmax over the K prototypes of each class, or over `all` C * K of a task.
+
+    Returns:
+        (B, T, C, K) logarithms of the weights.
+    """
+    scores = similarity(query, key) / math.sqrt(key.shape[-1])
+    if over == "class":
+        return scores.log_softmax(-1)
+    return scores.flatten(-2).log_softmax(-1).view_as(scores)
+
+
+def nearest(similarities: Tensor) -> Tensor:
+    """Log weights of a hard choice: 0 for the most similar prototype of each class, -inf for the others."""
+    chosen = similarities.argmax(-1, keepdim=True)
+    return torch.full_like(similarities, -math.inf).scatter(-1, chosen, 0.0)
+
+
+def prune(log_weights: Tensor, keep: int) -> Tensor:
+    """Keep the `keep` largest of the K weights of each class, as they are; the rest become 0 (-inf)."""
+    if keep >= log_weights.shape[-1]:
+        return log_weights
+    kept = log_weights.topk(keep, dim=-1).indices
+    mask = torch.ones_like(log_weights, dtype=torch.bool).scatter(-1, kept, False)
+    return log_weights.masked_fill(mask, -math.inf)
+
+
+def received(log_weights: Tensor, membership: Tensor, z: Tensor) -> tuple[Tensor, Tensor]:
+    r"""What a batch sends to each prototype: :math:`\sum_i 1(y_i = c)\, W^{(c)}_{ik}\, \hat z_i` and the total weight.
+
+    Args:
+        log_weights: (B, T, C, K).
+        membership: (B, T, C) 1 where graph b has class c in task t; a missing label is a row of zeros.
+        z: (B, p).
+
+    Returns:
+        (T, C, K, p) sums and (T, C, K) weights.
+    """
+    weights = log_weights.exp() * membership.unsqueeze(-1)
+    sums = (weights.flatten(1).T @ z).view(*weights.shape[1:], z.shape[1])
+    return sums, weights.sum(0)
+
+
+def move(prototypes: Tensor, sums: Tensor, weight: Tensor, momentum: float) -> Tensor:
+    r"""The prototypes after a batch (eq: update_prototype).
+
+    .. math:: \mu \leftarrow \mathrm{Norm}\Big(\alpha\,\mu + (1-\alpha) \sum_i 1(y_i=c)\, W_{ik}\, \hat z_i\Big)
+
+    It is a sum over the batch, not a mean: the same momentum moves prototypes faster in larger batches. A prototype
+    that received nothing stays where it is, and so does one whose sum has no direction.
+    """
+    moved = unit(momentum * prototypes + (1 - momentum) * sums)
+    return torch.where((weight.unsqueeze(-1) > 0) & moved.any(-1, keepdim=True), moved, prototypes)
+
+
+def class_logits(scaled: Tensor, log_weights: Tensor, aggregate: Aggregate = "max") -> Tensor:
+    r"""Logarithm of each class's score (classify); a softmax over classes gives the probabilities.
+
+    .. math:: \log s_c = \log \max_k\, W_{ck}\, e^{\langle \mu_{ck}, \hat z\rangle / \tau}
+
+    Args:
+        scaled: (B, T, C, K) similarities divided by the temperature.
+        log_weights: (B, T, C, K), -inf where pruned.
+        aggregate: `max`, or `mean`, `min` and `sum` over the prototypes that were kept. With the same number kept in
+            every class, mean and sum differ by a constant factor and give equal probabilities.
+
+    Returns:
+        (B, T, C).
+    """
+    terms = log_weights + scaled
+    if aggregate == "max":
+        return terms.amax(-1)
+    kept = log_weights > -math.inf
+    if aggregate == "min":
+        return terms.masked_fill(~kept, math.inf).amin(-1)
+    total = terms.logsumexp(-1)
+    return total if aggregate == "sum" else total - kept.sum(-1).to(total.dtype).log()
+
+
+def product_logits(similarities: Tensor, log_weights: Tensor, aggregate: Aggregate = "max") -> Tensor:
+    r"""Class scores of the authors' code as logits: :math:`\max_k W_{ck}\,\langle\mu_{ck},\hat z\rangle`.
+
+    No temperature; pruned slots do not count. Shapes as in `class_logits`.
+    """
+    kept = log_weights > -math.inf
+    terms = log_weights.exp() * similarities
+    if aggregate == "max":
+        return terms.masked_fill(~kept, -math.inf).amax(-1)
+    if aggregate == "min":
+        return terms.masked_fill(~kept, math.inf).amin(-1)
+    total = terms.sum(-1)
+    return total if aggregate == "sum" else total / kept.sum(-1)
+
+
+def matching_loss(scaled: Tensor, membership: Tensor) -> Tensor:
+    r"""Invariant prototype matching (ipm), one value per label: pull a sample to the prototypes of its class.
+
+    .. math:: -\log \frac{\sum_{k} e^{\langle \hat z, \mu^{(y)}_k\rangle/\tau}}
+                         {\sum_{c}\sum_{k} e^{\langle \hat z, \mu^{(c)}_k\rangle/\tau}}
+
+    Args:
+        scaled: (B, T, C, K) similarities divided by the temperature.
+        membership: (B, T, C).
+
+    Returns:
+        (B, T), 0 where the label is missing.
+    """
+    by_class = scaled.logsumexp(-1)
+    return ((by_class.logsumexp(-1, keepdim=True) - by_class) * membership).sum(-1)
+
+
+def separation_loss(prototypes: Tensor, temperature: float) -> Tensor:
+    r"""Prototype separation (ps): prototypes of one class together, those of different classes apart.
+
+    .. math:: -\frac{1}{CK}\sum_{c,k}\log
+              \frac{\sum_{i\ne k} e^{\langle\mu^{(c)}_k,\mu^{(c)}_i\rangle/\tau}}
+                   {\sum_{c'\ne c}\sum_j e^{\langle\mu^{(c)}_k,\mu^{(c')}_j\rangle/\tau}}
+
+    The denominator leaves out the own class, so the loss can be negative. With K = 1 there is nothing to pull
+    together and the numerator is left out. Averaged over tasks.
+    """
+    within, between, slots = _prototype_pairs(prototypes, temperature)
+    apart = between.logsumexp(-1)
+    together = within.logsumexp(-1) if slots > 1 else 0.0
+    return (apart - together).mean()
+
+
+def summed_separation_loss(prototypes: Tensor, temperature: float) -> Tensor:
+    r"""Prototype separation as in the authors' code: positives summed, the denominator over all other prototypes.
+
+    .. math:: -\frac{1}{CK}\sum_{c,k}\Big[\sum_{i\ne k} s_{ki} - \log\sum_{(c',j)\ne(c,k)} e^{s_{kj}}\Big],
+              \qquad s = \langle\mu,\mu'\rangle/\tau
+    """
+    within, between, slots = _prototype_pairs(prototypes, temperature)
+    others = torch.cat([within, between], dim=-1).logsumexp(-1)
+    together = within.masked_fill(within == -math.inf, 0.0).sum(-1) if slots > 1 else 0.0
+    return (others - together).mean()
+
+
+def _prototype_pairs(prototypes: Tensor, temperature: float) -> tuple[Tensor, Tensor, int]:
+    """Scaled similarities of each prototype to its own class and to the others, -inf where a pair does not count.
+
+    Returns:
+        (T, C, K, K) within, the own entry -inf; (T, C, K, C * K) between, the own class -inf; K.
+    """
+    tasks, classes, slots, _ = prototypes.shape
+    flat = prototypes.flatten(1, 2)
+    pairs = (flat @ flat.transpose(1, 2) / temperature).view(tasks, classes, slots, classes, slots)
+    same_class = torch.eye(classes, dtype=torch.bool, device=flat.device)[:, None, :, None]
+    itself = torch.eye(slots, dtype=torch.bool, device=flat.device)
+    within = pairs.diagonal(dim1=1, dim2=3).movedim(-1, 1).masked_fill(itself, -math.inf)
+    between = pairs.masked_fill(same_class, -math.inf).flatten(-2)
+    return within, between, slots
+
+
+def spherical_kmeans(points: Tensor, centres: Tensor, rounds: int = 10) -> Tensor:
+    """Centres (K, p) moved to the directions of the points (n, p) nearest to them.
+
+    A centre without points, or whose points cancel, stays.
+    """
+    for _ in range(rounds):
+        owner = (points @ centres.T).argmax(1)
+        directions = unit(torch.zeros_like(centres).index_add(0, owner, points))
+        centres = torch.where(directions.any(-1, keepdim=True), directions, centres)
+    return centres
+
+
+def class_kmeans(points: Tensor, membership: Tensor, prototypes: Tensor) -> Tensor:
+    """Prototypes (T, C, K, p) moved to the k-means centres of the points (n, p) of their class.
+
+    Args:
+        points: embeddings.
+        membership: (n, T, C) 1 where a point belongs to a class.
+        prototypes: where to start; a class without points keeps its own.
+    """
+    moved = prototypes.clone()
+    for task, label in membership.sum(0).nonzero().tolist():
+        moved[task, label] = spherical_kmeans(points[membership[:, task, label] > 0], moved[task, label])
+    return moved

@@ -1,0 +1,146 @@
+"""The HTML around the pictures: one file, no request to anywhere, readable by eye, keyboard and screen reader."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+
+from mphil.errors import DataError
+from mphil.page.palette import stylesheet
+from mphil.page.text import escape
+
+
+def page(title: str, body: str, *, scripts: Sequence[str] = ()) -> str:
+    """A whole HTML document.
+
+    Its content security policy lists the scripts by their hash and allows nothing else to run or to be fetched, so a
+    mistake in a text cannot become a script and the page cannot call home.
+
+    Args:
+        title: text of the window title.
+        body: HTML of the page.
+        scripts: JavaScript run after the body is there.
+    """
+    hashes = " ".join(f"'sha256-{_digest(script)}'" for script in scripts) or "'none'"
+    policy = f"default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src {hashes}"
+    return (
+        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        '<meta name="color-scheme" content="light dark">\n'
+        f'<title>{escape(title)}</title>\n<link rel="icon" href="data:,">\n'
+        f"<style>{stylesheet()}\n{resource('style.css')}</style>\n</head>\n<body>\n{body}\n"
+        + "".join(f"<script>{script}</script>\n" for script in scripts)
+        + "</body>\n</html>\n"
+    )
+
+
+def resource(name: str) -> str:
+    """Text of a file that lies beside this module in the package."""
+    return files("mphil.page").joinpath(name).read_text(encoding="utf-8")
+
+
+def section(identifier: str, heading: str, *content: str) -> str:
+    """A part of the page under a second-level heading. `content` is HTML, `heading` is text."""
+    return (
+        f'<section aria-labelledby="{identifier}">\n<h2 id="{identifier}">{escape(heading)}</h2>\n'
+        + "\n".join(content)
+        + "\n</section>"
+    )
+
+
+def paragraph(text: str, kind: str = "") -> str:
+    """A paragraph of text; `backquotes` mark code."""
+    pieces = escape(text).split("`")
+    if len(pieces) % 2 == 0:
+        raise DataError(f"unpaired backquote in {text[:60]!r}")
+    marked = "".join(f"<code>{piece}</code>" if i % 2 else piece for i, piece in enumerate(pieces))
+    return f'<p class="{kind}">{marked}</p>' if kind else f"<p>{marked}</p>"
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A cell of a table: text, and the palette colour of the dot before it."""
+
+    text: str
+    dot: str = ""
+
+
+@dataclass(frozen=True)
+class RowGroup:
+    """Rows that belong together under a heading of their own; the first cell of a row names the row."""
+
+    rows: Sequence[Sequence[str | Cell]]
+    heading: str = ""
+
+
+def table(caption: str, header: Sequence[str], groups: Sequence[RowGroup], *, numeric_from: int = 1) -> str:
+    """A table that scrolls inside itself on a narrow screen.
+
+    Args:
+        caption: text above the table, also its name for a screen reader.
+        header: column names.
+        groups: the rows.
+        numeric_from: columns from this one on are set flush right.
+    """
+    heads = "".join(f'<th scope="col"{_numeric(i, numeric_from)}>{escape(name)}</th>' for i, name in enumerate(header))
+    bodies = "".join(_body(group, len(header), numeric_from) for group in groups)
+    return (
+        f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(caption)}"><table>'
+        f"<caption>{escape(caption)}</caption><thead><tr>{heads}</tr></thead>{bodies}</table></div>"
+    )
+
+
+def image(svg: str, alt: str) -> str:
+    """An SVG made elsewhere, embedded as an image: nothing in it can run, load, or clash with the page."""
+    # ASCII with character references means the same under any encoding the SVG may declare.
+    data = base64.b64encode(svg.encode("ascii", "xmlcharrefreplace")).decode()
+    return f'<img alt="{escape(alt)}" src="data:image/svg+xml;base64,{data}">'
+
+
+def facts(entries: Sequence[tuple[str, str]]) -> str:
+    """Names and values, one pair a line."""
+    return "<dl>" + "".join(f"<div><dt>{escape(k)}</dt><dd>{escape(v)}</dd></div>" for k, v in entries) + "</dl>"
+
+
+def command(line: str) -> str:
+    """A shell command that one click selects."""
+    return f'<pre class="command" tabindex="0"><code>{escape(line)}</code></pre>'
+
+
+def details(summary: str, content: str) -> str:
+    """Something to unfold. `content` is HTML."""
+    return f"<details><summary>{escape(summary)}</summary>{content}</details>"
+
+
+def dot(colour: str) -> str:
+    """A coloured disc that ties a name to its lines and bars."""
+    return f'<span class="dot" style="background:var(--{colour})" aria-hidden="true"></span>'
+
+
+def _body(group: RowGroup, width: int, numeric_from: int) -> str:
+    rows = []
+    if group.heading:
+        rows.append(f'<tr><th class="group" scope="rowgroup" colspan="{width}">{escape(group.heading)}</th></tr>')
+    for row in group.rows:
+        cells = [_cell(cell, i, numeric_from) for i, cell in enumerate(row)]
+        rows.append(f"<tr>{''.join(cells)}</tr>")
+    return f"<tbody>{''.join(rows)}</tbody>"
+
+
+def _cell(cell: str | Cell, column: int, numeric_from: int) -> str:
+    cell = Cell(cell) if isinstance(cell, str) else cell
+    content = (dot(cell.dot) if cell.dot else "") + escape(cell.text)
+    tag, scope = ("td", "") if column else ("th", ' scope="row"')
+    return f"<{tag}{scope}{_numeric(column, numeric_from)}>{content}</{tag}>"
+
+
+def _numeric(column: int, numeric_from: int) -> str:
+    return ' class="number"' if column >= numeric_from else ""
+
+
+def _digest(script: str) -> str:
+    return base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()

@@ -1,0 +1,346 @@
+"""Charts as SVG text: lines and bars with honest axes, readable without a legend where there is room."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from mphil.errors import DataError
+from mphil.page.palette import SERIES, paint
+from mphil.page.text import escape, known, number
+
+FONT = "system-ui,-apple-system,'Segoe UI','Helvetica Neue',Arial,sans-serif"
+LETTER = 7.8
+"""Width of a bold letter of the label size in a wide font; there is none to measure here."""
+LINE = 14
+"""Distance of two lines of label text."""
+
+Values = Sequence[float | None]
+Range = tuple[float, float]
+Show = Callable[[float], str]
+
+
+def nice_ticks(low: float, high: float, count: int = 5) -> list[float]:
+    """Round numbers (1, 2 or 5 times a power of ten) inside [low, high], about `count` and at least two.
+
+    Example:
+        >>> nice_ticks(0, 1)
+        [0.0, 0.2, 0.4, 0.6, 0.8, 1.0]
+    """
+    if not low < high:
+        return [low]
+    raw = (high - low) / max(count, 1)
+    power = 10.0 ** math.floor(math.log10(raw))
+    step = power * next(m for m in (1, 2, 5, 10) if m * power >= raw * (1 - 1e-9))
+    first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
+    if last <= first:  # an axis with one number on it has no scale
+        return nice_ticks(low, high, 2 * max(count, 1))
+    digits = max(0, -math.floor(math.log10(step)))
+    return [round(i * step, digits) for i in range(first, last + 1)]
+
+
+@dataclass(frozen=True)
+class Frame:
+    """The plotting area in pixels and the numbers its edges stand for."""
+
+    left: float
+    top: float
+    right: float
+    bottom: float
+    x_range: Range
+    y_range: Range
+
+    def x(self, value: float) -> float:
+        return _scale(value, self.x_range, (self.left, self.right))
+
+    def y(self, value: float) -> float:
+        return _scale(value, self.y_range, (self.bottom, self.top))
+
+
+def line_chart(
+    series: Mapping[str, Values],
+    *,
+    title: str,
+    x_label: str,
+    y_label: str,
+    x: Sequence[float] | None = None,
+    y_range: Range | None = None,
+    marks: Mapping[str, float] | None = None,
+    colours: Sequence[str] = SERIES,
+    show: Show = number,
+    size: tuple[int, int] = (360, 250),
+) -> str:
+    """Several lines over a common x axis, each named at its end.
+
+    Args:
+        series: name to values, all of the same length; None and NaN leave a gap.
+        title: heading inside the picture.
+        x_label: name of the x axis.
+        y_label: name of the y axis, with its unit.
+        x: position of each value; 1, 2, 3, ... when absent.
+        y_range: ends of the y axis; the data's, rounded outwards, when absent.
+        marks: name to an x position at which its line gets a ring.
+        colours: palette names, in the order of the series.
+        show: writes a value in tooltips and in the description.
+        size: width and height in pixels.
+    """
+    lines = {name: [known(v) for v in values] for name, values in series.items()}
+    length = max((len(values) for values in lines.values()), default=0)
+    places = list(range(1, length + 1)) if x is None else list(x)
+    for name, values in lines.items():
+        if len(values) != len(places):
+            raise DataError(
+                f"chart {title!r}: {name} has {len(values)} values for {len(places)} positions on the x axis"
+            )
+    width, height = size
+    room = 14 + LETTER * max((len(name) for name in lines), default=0)
+    frame = Frame(
+        44,
+        44,
+        width - room,
+        height - 40,
+        _span(places),
+        y_range or _rounded([v for row in lines.values() for v in row]),
+    )
+    parts = [_axes(frame, _whole_ticks(frame.x_range), y_label), _x_label(frame, x_label)]
+    for (name, values), colour in zip(lines.items(), _cycle(colours, len(lines)), strict=True):
+        parts.append(_line(name, places, values, frame, colour, x_label, show, (marks or {}).get(name)))
+    parts.append(_end_labels(lines, frame, colours))
+    ends = [f"{name} ends at {show(last)}" for name, values in lines.items() if (last := _last(values)) is not None]
+    return _chart(title, "; ".join(ends), parts, size)
+
+
+def bar_chart(
+    groups: Sequence[str],
+    series: Mapping[str, Values],
+    *,
+    title: str,
+    y_label: str,
+    errors: Mapping[str, Values] | None = None,
+    y_range: Range | None = None,
+    reference: tuple[str, float] | None = None,
+    colours: Sequence[str] = SERIES,
+    show: Show = number,
+    size: tuple[int, int] = (360, 250),
+) -> str:
+    """Bars in groups, with the value on each and an optional whisker of plus and minus its error.
+
+    Args:
+        groups: names along the x axis.
+        series: name to one value per group; None and NaN leave the place empty.
+        title: heading inside the picture.
+        y_label: name of the y axis, with its unit.
+        errors: name to one half-length per group.
+        y_range: ends of the y axis; zero to the largest value when absent.
+        reference: name and height of a dashed line across, for example the score of guessing.
+        colours: palette names, in the order of the series.
+        show: writes a value on its bar, in tooltips and in the description.
+        size: width and height in pixels.
+    """
+    bars = {name: [known(v) for v in values] for name, values in series.items()}
+    whiskers = {name: [known(v) for v in (errors or {}).get(name, [None] * len(groups))] for name in bars}
+    for name in bars:
+        if not len(bars[name]) == len(whiskers[name]) == len(groups):
+            raise DataError(f"chart {title!r}: {name} needs one value and one error for each of {len(groups)} groups")
+    width, height = size
+    ends = [
+        v + sign * (e or 0.0)
+        for name in bars
+        for v, e in zip(bars[name], whiskers[name], strict=True)
+        if v is not None
+        for sign in (-1, 1)
+    ]
+    room = 8 + (LETTER * len(reference[0]) if reference else 0)
+    frame = Frame(44, 74, width - room, height - 26, (0, max(len(groups), 1)), y_range or _rounded([0.0, *ends]))
+    parts = [_axes(frame, [], y_label), _legend(list(bars), frame, colours)]
+    for i, group in enumerate(groups):
+        parts.append(_text(frame.x(i + 0.5), frame.bottom + 17, group, anchor="middle"))
+    thickness = min(0.72 / max(len(bars), 1), 0.34)
+    for s, ((name, values), colour) in enumerate(zip(bars.items(), _cycle(colours, len(bars)), strict=True)):
+        for g, (value, error) in enumerate(zip(values, whiskers[name], strict=True)):
+            if value is not None:
+                centre = g + 0.5 + (s - (len(bars) - 1) / 2) * thickness
+                parts.append(_bar(frame, centre, thickness * 0.9, value, error, colour, f"{name}, {groups[g]}", show))
+    if reference is not None:
+        parts.append(_reference(frame, *reference))
+    said = [f"{n}, {g}: {show(v)}" for n in bars for g, v in zip(groups, bars[n], strict=True) if v is not None]
+    return _chart(title, "; ".join(said), parts, size)
+
+
+def picture(content: str, size: tuple[float, float], label: str, kind: str = "chart") -> str:
+    """An SVG root with the house font; `label` is what a screen reader says in its place."""
+    width, height = number(size[0], 1), number(size[1], 1)
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" class="{kind}" role="img" aria-label="{escape(label)}" '
+        f'viewBox="0 0 {width} {height}" width="{width}" height="{height}" '
+        f'font-family="{FONT}" font-size="11">{content}</svg>'
+    )
+
+
+def _chart(title: str, summary: str, parts: Sequence[str], size: tuple[int, int]) -> str:
+    heading = _text(0, 13, title, colour="ink", weight=600, size=13)
+    return picture(heading + "".join(parts), size, f"{title}. {summary}" if summary else title)
+
+
+def _axes(frame: Frame, x_ticks: Sequence[float], y_label: str) -> str:
+    y_ticks = nice_ticks(*frame.y_range)
+    digits = max((len(number(t, 6).partition(".")[2]) for t in y_ticks), default=0)
+    rows = "".join(f"M{number(frame.left)} {number(frame.y(t))}H{number(frame.right)}" for t in y_ticks)
+    stubs = "".join(f"M{number(frame.x(t))} {number(frame.bottom)}v4" for t in x_ticks)
+    return (
+        f'<path d="{rows}" {paint(stroke="rule", fill="none")}/>'
+        f'<path d="M{number(frame.left)} {number(frame.bottom)}H{number(frame.right)}{stubs}" '
+        f"{paint(stroke='muted', fill='none')}/>"
+        + "".join(_text(frame.left - 6, frame.y(t) + 4, f"{t:.{digits}f}", anchor="end") for t in y_ticks)
+        + "".join(_text(frame.x(t), frame.bottom + 17, number(t), anchor="middle") for t in x_ticks)
+        + _text(0, 31, y_label)
+    )
+
+
+def _x_label(frame: Frame, label: str) -> str:
+    return _text((frame.left + frame.right) / 2, frame.bottom + 34, label, anchor="middle")
+
+
+def _line(
+    name: str,
+    places: Sequence[float],
+    values: Values,
+    frame: Frame,
+    colour: str,
+    x_label: str,
+    show: Show,
+    mark: float | None,
+) -> str:
+    points = [(p, v) for p, v in zip(places, values, strict=True) if v is not None]
+    path = "".join(f"M{run}" if " " in run else f"M{run}h0" for run in _runs(places, values, frame))
+    rings = "".join(
+        f'<circle cx="{number(frame.x(p), 1)}" cy="{number(frame.y(v), 1)}" r="4.5" stroke-width="2" '
+        f"{paint(fill='paper', stroke=colour)}/>"
+        for p, v in points
+        if p == mark
+    )
+    targets = "".join(
+        f'<circle class="hit" cx="{number(frame.x(p), 1)}" cy="{number(frame.y(v), 1)}" r="7" fill-opacity="0">'
+        f"<title>{escape(f'{name}, {x_label} {number(p)}: {show(v)}')}</title></circle>"
+        for p, v in points
+    )
+    return (
+        f'<path d="{path}" stroke-width="2" stroke-linecap="round" stroke-linejoin="round" '
+        f"{paint(stroke=colour, fill='none')}/>{rings}<g {paint(fill=colour)}>{targets}</g>"
+    )
+
+
+def _runs(places: Sequence[float], values: Values, frame: Frame) -> list[str]:
+    """Stretches of a line without a gap, as path coordinates."""
+    runs: list[list[str]] = [[]]
+    for place, value in zip(places, values, strict=True):
+        if value is None:
+            runs.append([])
+        else:
+            runs[-1].append(f"{number(frame.x(place), 1)},{number(frame.y(value), 1)}")
+    return [" ".join(run) for run in runs if run]
+
+
+def _end_labels(lines: Mapping[str, Values], frame: Frame, colours: Sequence[str]) -> str:
+    """Names at the line ends, pushed apart where the ends meet."""
+    ends = [
+        (frame.y(last), name, colour)
+        for (name, values), colour in zip(lines.items(), _cycle(colours, len(lines)), strict=True)
+        if (last := _last(values)) is not None
+    ]
+    ends.sort()
+    heights: list[float] = []
+    for wanted, _, _ in ends:
+        heights.append(max(wanted, heights[-1] + LINE) if heights else wanted)
+    overflow = max(0.0, heights[-1] - frame.bottom) if heights else 0.0
+    return "".join(
+        _text(frame.right + 8, height - overflow + 4, name, colour=colour, weight=600)
+        for height, (_, name, colour) in zip(heights, ends, strict=True)
+    )
+
+
+def _legend(names: Sequence[str], frame: Frame, colours: Sequence[str]) -> str:
+    parts, x = [], frame.left
+    for name, colour in zip(names, _cycle(colours, len(names)), strict=True):
+        parts.append(f'<rect x="{number(x, 1)}" y="39" width="9" height="9" rx="1.5" {paint(fill=colour)}/>')
+        parts.append(_text(x + 14, 47, name, colour=colour, weight=600))
+        x += 30 + LETTER * len(name)
+    return "".join(parts)
+
+
+def _bar(
+    frame: Frame, centre: float, width: float, value: float, error: float | None, colour: str, name: str, show: Show
+) -> str:
+    base = frame.y(min(max(0.0, frame.y_range[0]), frame.y_range[1]))
+    left, right, tip = frame.x(centre - width / 2), frame.x(centre + width / 2), frame.y(value)
+    middle, top = frame.x(centre), min(tip, base)
+    said = f"{name}: {show(value)}" + (f" ± {show(error)}" if error is not None else "")
+    whisker = ""
+    if error is not None:
+        low, high = frame.y(value - error), frame.y(value + error)
+        cap = f"{number(middle - 4, 1)} {{}}h8"
+        ends = f"M{cap.format(number(low, 1))}M{cap.format(number(high, 1))}"
+        stem = f"M{number(middle, 1)} {number(low, 1)}V{number(high, 1)}"
+        whisker, top = f'<path d="{stem}{ends}" stroke-width="1.3" {paint(stroke="ink", fill="none")}/>', min(top, high)
+    return (
+        f'<g><title>{escape(said)}</title><rect x="{number(left, 1)}" y="{number(min(tip, base), 1)}" '
+        f'width="{number(right - left, 1)}" height="{number(abs(base - tip), 1)}" rx="1.5" {paint(fill=colour)}/>'
+        f"{whisker}{_text(middle, top - 5, show(value), anchor='middle', colour='ink')}</g>"
+    )
+
+
+def _reference(frame: Frame, name: str, height: float) -> str:
+    y = frame.y(height)
+    return (
+        f'<path d="M{number(frame.left)} {number(y, 1)}H{number(frame.right)}" stroke-dasharray="3 3" '
+        f"{paint(stroke='ink', fill='none')}/>{_text(frame.right + 4, y + 4, name)}"
+    )
+
+
+def _text(
+    x: float,
+    y: float,
+    text: str,
+    *,
+    anchor: str = "start",
+    colour: str = "muted",
+    weight: int = 400,
+    size: int = 11,
+) -> str:
+    return (
+        f'<text x="{number(x, 1)}" y="{number(y, 1)}" text-anchor="{anchor}" font-weight="{weight}" '
+        f'font-size="{size}" {paint(fill=colour)}>{escape(text)}</text>'
+    )
+
+
+def _scale(value: float, source: Range, target: Range) -> float:
+    length = source[1] - source[0]
+    return target[0] + (target[1] - target[0]) * ((value - source[0]) / length if length else 0.5)
+
+
+def _span(places: Sequence[float]) -> Range:
+    return (min(places), max(places)) if places else (0.0, 1.0)
+
+
+def _rounded(values: Values) -> Range:
+    """The range of the values, widened to round numbers."""
+    numbers = [v for v in values if v is not None]
+    low, high = (min(numbers), max(numbers)) if numbers else (0.0, 1.0)
+    if low == high:
+        low, high = low - (abs(low) or 1.0) / 2, high + (abs(high) or 1.0) / 2
+    ticks = nice_ticks(low, high)
+    step = ticks[1] - ticks[0] if len(ticks) > 1 else high - low
+    return math.floor(low / step + 1e-9) * step, math.ceil(high / step - 1e-9) * step
+
+
+def _whole_ticks(ends: Range) -> list[float]:
+    return [t for t in nice_ticks(*ends) if t == int(t)] or list(ends)
+
+
+def _last(values: Values) -> float | None:
+    return next((v for v in reversed(values) if v is not None), None)
+
+
+def _cycle(colours: Sequence[str], count: int) -> list[str]:
+    return [colours[i % len(colours)] for i in range(count)]

@@ -1,0 +1,50 @@
+"""What is asked of a graph: the only thing a method knows about a dataset."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from mphil.errors import UsageError
+
+Kind = Literal["multiclass", "binary", "multitask"]
+Metric = Literal["accuracy", "roc_auc", "average_precision"]
+
+
+@dataclass(frozen=True)
+class Task:
+    """A classification task.
+
+    Labels are always a float tensor of shape (n_graphs, n_tasks); NaN means missing. A multi-class label is the
+    class number, a binary label is 0 or 1.
+
+    Attributes:
+        kind: `multiclass` (one task, several classes), `binary` (one task, two classes) or `multitask` (several
+            binary tasks).
+        n_outputs: logits a model gives for a graph: classes, 1, or tasks.
+        metric: how predictions are scored.
+    """
+
+    kind: Kind
+    n_outputs: int
+    metric: Metric
+
+    def __post_init__(self) -> None:
+        for what, value, known in (("kind", self.kind, get_args(Kind)), ("metric", self.metric, get_args(Metric))):
+            if value not in known:
+                raise UsageError(f"task {what} {value!r} is not supported; use {', '.join(known)}")
+        least = {"multiclass": 2, "binary": 1, "multitask": 1}[self.kind]
+        if self.n_outputs < least or (self.kind == "binary" and self.n_outputs != 1):
+            raise UsageError(f"a {self.kind} task cannot have {self.n_outputs} outputs")
+        if self.kind == "multiclass" and self.metric != "accuracy":
+            raise UsageError(f"metric {self.metric} is defined for binary tasks; use accuracy for multiclass")
+
+    @property
+    def n_tasks(self) -> int:
+        """Columns of the label tensor."""
+        return self.n_outputs if self.kind == "multitask" else 1
+
+    @property
+    def n_classes(self) -> int:
+        """Classes of each task."""
+        return self.n_outputs if self.kind == "multiclass" else 2

@@ -1,0 +1,58 @@
+"""A progress bar for people; silence for everything else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from mphil.methods.base import Progress as TrainProgress
+from mphil.training.trainer import Listener
+
+
+class TrainingBar(Listener):
+    """Shows the epoch, time spent, time left and validation scores.
+
+    Args:
+        bar: where to show them.
+        label: what is being trained.
+        start: where training stands: what was done before must not count as speed.
+    """
+
+    def __init__(self, bar: Progress, label: str, start: TrainProgress) -> None:
+        self._bar = bar
+        self._task = bar.add_task(label, completed=start.step, total=start.total_steps, epoch=_epoch(start), note="")
+
+    def batch_done(self, progress: TrainProgress, losses: Mapping[str, float]) -> None:
+        self._bar.update(self._task, completed=progress.step, epoch=_epoch(progress))
+
+    def epoch_done(self, history: list[dict[str, Any]], progress: TrainProgress) -> None:
+        scores = history[-1]["scores"]
+        shown = [f"{part} {scores[part]:.3f}" for part in ("id_val", "ood_val") if scores[part] is not None]
+        self._bar.update(self._task, note=" ".join(shown))
+
+
+def _epoch(progress: TrainProgress) -> str:
+    return f"{min(progress.epoch + 1, progress.total_epochs)}/{progress.total_epochs}"
+
+
+@contextmanager
+def training_bar(label: str, start: TrainProgress) -> Iterator[TrainingBar]:
+    """A bar on stderr while the block runs; nothing at all when stderr is not a terminal."""
+    console = Console(stderr=True)
+    bar = Progress(
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=30),
+        TextColumn("epoch {task.fields[epoch]}"),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+        TextColumn("{task.fields[note]}"),
+        console=console,
+        disable=not console.is_terminal,
+    )
+    with bar:
+        yield TrainingBar(bar, label, start)

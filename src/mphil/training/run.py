@@ -1,0 +1,224 @@
+"""A run: settings in, result out, everything in between safe in one folder."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from mphil.benchmarks.base import Benchmark
+from mphil.config import RunConfig
+from mphil.data.loader import derive_seed
+from mphil.errors import IntegrityError, UsageError
+from mphil.evaluate.selection import best_epoch
+from mphil.files import write_json
+from mphil.methods.base import Method, build_method
+from mphil.training.checkpoint import Checkpoints
+from mphil.training.lock import lock_run
+from mphil.training.logs import FileLog, TensorBoardLog, summary_writer
+from mphil.training.progress import training_bar
+from mphil.training.settings import Wanted, merge, resolve
+from mphil.training.trainer import RULES, Trainer, check_trainable
+
+NO_EFFECT = ("checkpoint_minutes", "tensorboard")
+"""Training settings that cannot change a result."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """A finished run: settings, result, trained method, the record of every epoch, and the folder if it has one."""
+
+    config: RunConfig
+    result: dict[str, Any]
+    method: Method
+    benchmark: Benchmark
+    history: list[dict[str, Any]]
+    folder: Path | None = None
+
+    @property
+    def scores(self) -> dict[str, dict[str, float | None]]:
+        """Score of each part under each selection rule."""
+        return {rule: chosen["scores"] for rule, chosen in self.result["selections"].items()}
+
+
+def train(
+    data: Benchmark | str,
+    method: str | Mapping[str, Any] = "mphil",
+    *,
+    seed: int = 0,
+    preset: str | None = None,
+    out: Path | str | None = None,
+    resume: bool = False,
+    **sections: Any,
+) -> Run:
+    """Train a method on a benchmark.
+
+    Args:
+        data: a benchmark, or the name of one.
+        method: name of a method, or `{"name": "mphil", "temperature": 0.2}` to set hyperparameters.
+        seed: of initialisation, order and dropout.
+        preset: named hyperparameters of the method.
+        out: folder for checkpoints, logs and the result; without it nothing is written.
+        resume: go on with the run in `out` if there is one.
+        sections: settings by section, as in a settings file: `train={"epochs": 20}, encoder={"width": 64}`, and
+            `benchmark={"graphs": 600}` when `data` is a name.
+
+    Example:
+        >>> import mphil
+        >>> data = mphil.benchmark("good-motif-basis", graphs=300)
+        >>> run = mphil.train(data, "erm", train={"epochs": 1, "batch_size": 60}, encoder={"width": 8})
+        >>> sorted(run.scores)
+        ['id_val', 'ood_val']
+    """
+    layers: list[Wanted] = [sections, {"method": method, "seed": seed}]
+    if preset is not None:
+        layers.append({"method": {"preset": preset}})
+    if isinstance(data, str):
+        layers.append({"benchmark": data})
+    config, benchmark = resolve(merge(layers), None if isinstance(data, str) else data)
+    return execute(config, benchmark, Path(out) if out is not None else None, resume=resume)
+
+
+def execute(config: RunConfig, benchmark: Benchmark, folder: Path | None, *, resume: bool = False) -> Run:
+    """Carry out a run; in a folder, it can be cut at any point and taken up again."""
+    check_trainable(benchmark, config.train)
+    if config.train.tensorboard:
+        summary_writer()
+    torch.manual_seed(derive_seed(config.seed, "weights"))
+    method = build_method(config.method.name, benchmark.task, config.encoder, config.method.args)
+    with ExitStack() as stack:
+        if folder is not None:
+            stack.enter_context(open_folder(folder, config, benchmark, resume))
+        checkpoints = None if folder is None else Checkpoints(folder / "checkpoint")
+        trainer = Trainer(method, benchmark, config.train, config.seed, checkpoints)
+        if folder is not None:
+            trainer.listeners.append(FileLog(folder))
+            if config.train.tensorboard:
+                trainer.listeners.append(stack.enter_context(closing(TensorBoardLog(folder, trainer.at.step))))
+        label = f"{config.method.name} on {config.benchmark.name}"
+        with training_bar(label, trainer.progress) as bar:
+            trainer.listeners.append(bar)
+            trainer.fit()
+        result = summarise(trainer, config)
+        if folder is not None:
+            write_json(folder / "result.json", result)
+    return Run(config, result, method, benchmark, trainer.at.history, folder)
+
+
+@contextmanager
+def open_folder(folder: Path, config: RunConfig, benchmark: Benchmark, resume: bool) -> Iterator[None]:
+    """Hold a folder for this run: one that is new or empty, or, to resume, one that holds this very run.
+
+    Raises:
+        UsageError: the folder holds something else, or a run that was not to be resumed.
+        IntegrityError: another process is at work in it, or the run in it is not this one.
+    """
+    path = folder / "config.json"
+    if folder.exists() and not path.exists():
+        # Before the lock, which would already leave a trace in a folder that is not ours.
+        others = [p.name for p in folder.iterdir() if not p.name.startswith((".lock", ".config.json.draft-"))]
+        if others:
+            raise UsageError(f"{folder} is not empty ({', '.join(sorted(others)[:3])}); choose another --out")
+    with lock_run(folder):
+        now = fingerprint(config, benchmark)
+        if not path.exists():
+            write_json(path, {"config": config.model_dump(mode="json"), "fingerprint": now})
+        elif not resume:
+            raise UsageError(
+                f"{folder} already holds a run; go on with `mphil resume {folder}` or choose another --out"
+            )
+        else:
+            stored, before = read_run_config(folder)
+            if before != now:
+                what = ", ".join(differences(stored, config)[:3]) or "other data or another version of mphil"
+                raise IntegrityError(f"{folder} holds a different run ({what}); choose another --out")
+        yield
+
+
+def differences(stored: RunConfig, given: RunConfig) -> list[str]:
+    """The settings in which two runs differ, as `train.lr is 0.1 there, 0.2 here`."""
+    there, here = _leaves(stored.model_dump(mode="json")), _leaves(given.model_dump(mode="json"))
+    keys = [key for key in (there | here) if there.get(key) != here.get(key)]
+    return [f"{key} is {there.get(key)} there, {here.get(key)} here" for key in keys]
+
+
+def _leaves(tree: Any, path: str = "") -> dict[str, Any]:
+    """Nested settings as one level: {"train": {"lr": 1}} -> {"train.lr": 1}."""
+    if not isinstance(tree, dict):
+        return {path: tree}
+    return {k: v for key, below in tree.items() for k, v in _leaves(below, f"{path}.{key}".lstrip(".")).items()}
+
+
+def read_run_config(folder: Path) -> tuple[RunConfig, str]:
+    """The stored settings of a run, and its fingerprint."""
+    try:
+        stored = json.loads((folder / "config.json").read_text())
+        return RunConfig(**stored["config"]), str(stored["fingerprint"])
+    except FileNotFoundError:
+        raise UsageError(f"{folder}: no run here (config.json is missing)") from None
+    except (ValueError, KeyError, TypeError) as error:
+        what = str(error).splitlines()[0]
+        raise IntegrityError(f"{folder}/config.json cannot be read ({what}); restore it or start a new run") from None
+
+
+def summarise(trainer: Trainer, config: RunConfig) -> dict[str, Any]:
+    """All five parts under every selection rule, with all that is needed to trust and repeat the numbers.
+
+    A rule whose part is empty could not choose and is left out. The method is left with the weights chosen on the first
+    rule that could.
+    """
+    history = trainer.at.history
+    last = {"epoch": len(history), "scores": trainer.evaluate()}
+    chosen: dict[str, Any] = {}
+    for rule in reversed(RULES):
+        if rule in trainer.best:
+            trainer.load_best(rule)
+            chosen[rule] = {"epoch": best_epoch(history, rule), "scores": trainer.evaluate()}
+    return {
+        "benchmark": config.benchmark.name,
+        "method": config.method.name,
+        "metric": trainer.benchmark.task.metric,
+        "selections": {rule: chosen[rule] for rule in RULES if rule in chosen},
+        "last": last,
+        "seeds": {"training": config.seed, "data": config.benchmark.args.get("seed")},
+        "config": config.model_dump(mode="json"),
+        "fingerprint": fingerprint(config, trainer.benchmark),
+        "data_digest": trainer.benchmark.store.digest(),
+        "split_digest": trainer.benchmark.split.digest(),
+        "parameters": sum(p.numel() for p in trainer.method.parameters()),
+        "seconds": trainer.at.seconds,
+        "versions": versions(),
+        "machine": machine(),
+    }
+
+
+def fingerprint(config: RunConfig, benchmark: Benchmark) -> str:
+    """Hash of everything that decides a result: settings, data, version of the package."""
+    settings = config.model_dump(mode="json")
+    for key in NO_EFFECT:
+        settings["train"].pop(key)
+    identity = [settings, benchmark.store.digest(), benchmark.split.digest(), version("mphil")]
+    return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()
+
+
+def versions() -> dict[str, str]:
+    packages = ("mphil", "torch", "torch_geometric", "rdkit", "numpy")
+    return {"python": platform.python_version()} | {name: version(name) for name in packages}
+
+
+def machine() -> dict[str, Any]:
+    return {
+        "system": platform.system(),
+        "processor": platform.machine(),
+        "cores": os.cpu_count(),
+        "threads": torch.get_num_threads(),
+    }

@@ -1,0 +1,94 @@
+"""Losses of a prediction against numbers worked out one at a time."""
+
+from __future__ import annotations
+
+from math import exp, log
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mphil.nn.losses import entry_losses, labelled, masked_mean, one_hot, task_loss
+from mphil.task import Task
+from tests.graphs import TASKS
+from tests.unit.nn import reference
+
+NAN = float("nan")
+
+
+def labels(task: Task, graphs: int, missing: float, seed: int) -> torch.Tensor:
+    draw = torch.Generator().manual_seed(seed)
+    y = torch.randint(task.n_classes, (graphs, task.n_tasks), generator=draw).float()
+    y[torch.rand(y.shape, generator=draw) < missing] = NAN
+    return y
+
+
+def written_entry(logits: list[float], label: int, task: Task, number: int) -> float:
+    if task.kind == "multiclass":
+        return -log(reference.softmax(logits)[label])
+    probability = 1 / (1 + exp(-logits[number]))
+    return -log(probability if label == 1 else 1 - probability)
+
+
+@settings(max_examples=30, deadline=None, derandomize=True)
+@given(
+    kind=st.sampled_from(sorted(TASKS)),
+    graphs=st.integers(1, 6),
+    missing=st.sampled_from([0, 0.5, 1]),
+    seed=st.integers(0, 99),
+)
+def test_every_label_costs_its_cross_entropy_and_a_missing_one_nothing(kind, graphs, missing, seed):
+    task = TASKS[kind]
+    y = labels(task, graphs, missing, seed)
+    torch.manual_seed(seed)
+    logits = torch.randn(graphs, task.n_outputs, dtype=torch.float64) * 3
+
+    entries = entry_losses(logits, y, task)
+
+    assert entries.shape == y.shape
+    known = []
+    for b, row in enumerate(reference.labelled(y)):
+        for t, label in enumerate(row):
+            expected = 0.0 if label is None else written_entry(logits[b].tolist(), label, task, t)
+            assert entries[b, t].item() == pytest.approx(expected, rel=1e-12, abs=1e-12)
+            known += [] if label is None else [expected]
+    mean = sum(known) / len(known) if known else 0.0
+    assert task_loss(logits, y, task).item() == pytest.approx(mean, rel=1e-12, abs=1e-12)
+
+
+@pytest.mark.parametrize("kind", TASKS)
+def test_gradient_of_the_task_loss(kind):
+    task = TASKS[kind]
+    y = labels(task, 5, 0.3, seed=3)
+    logits = torch.randn(5, task.n_outputs, dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(lambda x: task_loss(x, y, task), logits)
+
+
+@pytest.mark.parametrize("kind", TASKS)
+def test_no_label_at_all_gives_zero_and_a_zero_gradient(kind):
+    task = TASKS[kind]
+    logits = torch.randn(3, task.n_outputs, requires_grad=True)
+    loss = task_loss(logits, torch.full((3, task.n_tasks), NAN), task)
+    loss.backward()
+    assert loss.item() == 0
+    assert logits.grad is not None
+    assert logits.grad.tolist() == torch.zeros_like(logits).tolist()
+
+
+def test_labelled_is_true_where_a_label_is_known():
+    assert labelled(torch.tensor([[0.0, NAN], [NAN, 1.0]])).tolist() == [[True, False], [False, True]]
+
+
+def test_masked_mean_ignores_what_is_outside_the_mask_even_nan():
+    values = torch.tensor([1.0, NAN, 5.0], requires_grad=True)
+    mean = masked_mean(values, torch.tensor([True, False, True]))
+    mean.backward()
+    assert mean.item() == 3
+    assert values.grad is not None
+    assert values.grad.tolist() == [0.5, 0, 0.5]
+
+
+def test_one_hot_rows():
+    rows = one_hot(torch.tensor([[0.0, 2.0], [NAN, 1.0]]), 3)
+    assert rows.tolist() == [[[1, 0, 0], [0, 0, 1]], [[0, 0, 0], [0, 1, 0]]]

@@ -1,0 +1,49 @@
+"""The bar shows epoch and time left on a terminal, and nothing anywhere else."""
+
+import io
+
+import pytest
+from rich.console import Console
+from rich.progress import Progress as Bar
+
+from mphil.methods.base import Progress
+from mphil.training.progress import TrainingBar, training_bar
+
+
+@pytest.fixture
+def bar():
+    now = [0.0]
+    shown = Bar(console=Console(file=io.StringIO()), get_time=lambda: now[0], auto_refresh=False)
+    shown.now = now
+    return shown
+
+
+def test_it_follows_steps_and_epochs(bar):
+    line = TrainingBar(bar, "erm on toys", Progress(0, 0, 12, 3))
+    task = bar.tasks[0]
+    assert (task.description, task.completed, task.total, task.fields["epoch"]) == ("erm on toys", 0, 12, "1/3")
+    line.batch_done(Progress(5, 1, 12, 3), {})
+    assert (task.completed, task.fields["epoch"]) == (5, "2/3")
+    line.epoch_done([{"scores": {"id_val": 0.25, "ood_val": None}}], Progress(8, 2, 12, 3))
+    assert task.fields["note"] == "id_val 0.250"
+    line.epoch_done([{"scores": {"id_val": 0.25, "ood_val": 0.5}}], Progress(12, 3, 12, 3))
+    assert task.fields["note"] == "id_val 0.250 ood_val 0.500"
+
+
+def test_time_left_of_a_resumed_run_counts_only_its_own_steps(bar):
+    line = TrainingBar(bar, "resumed", Progress(900, 9, 1000, 10))
+    for step in range(901, 911):
+        bar.now[0] += 2.0
+        line.batch_done(Progress(step, 9, 1000, 10), {})
+    assert bar.tasks[0].time_remaining == pytest.approx(90 * 2, rel=0.15)
+
+
+def test_a_finished_run_is_not_in_an_epoch_beyond_its_last(bar):
+    TrainingBar(bar, "done", Progress(12, 3, 12, 3))
+    assert bar.tasks[0].fields["epoch"] == "3/3"
+
+
+def test_silent_when_nobody_is_watching(capsys):
+    with training_bar("erm on toys", Progress(0, 0, 4, 1)) as line:
+        line.batch_done(Progress(1, 0, 4, 1), {"classification": 1.0})
+    assert capsys.readouterr() == ("", "")
