@@ -1,8 +1,8 @@
 """Runs the `mphil` command in a process of its own, as often as asked; started by tests/command.py.
 
 The packages are imported once; each request costs a fork. A request is a line of JSON:
-`{"run": arguments, "stdout": path, "stderr": path, "columns": width}` answers with the process number, `{"wait": number}` with how that
-process ended (negative: the signal that ended it).
+`{"run": arguments, "stdout": path, "stderr": path, "columns": width}` answers with the number of the process,
+`{"wait": number}` with how that process ended (negative: the signal that ended it).
 """
 
 import json

@@ -57,17 +57,18 @@ class Demo:
     view: DemoView
 
 
-def run_demo(out: Path, *, seed: int = 0, epochs: int = 15) -> Demo:
+def run_demo(out: Path, *, seed: int = 0, epochs: int = 15, graphs: int = 5_000) -> Demo:
     """Train both methods with equal budgets and write `out/index.html`.
 
     A demo that was interrupted goes on where it stopped.
     """
-    data = benchmark(BENCHMARK)
+    data = benchmark(BENCHMARK, graphs=graphs)
     runs = []
     for name in METHODS:
         config, _ = resolve({"method": {"name": name}, "train": {"epochs": epochs}, "seed": seed}, data)
         runs.append(execute(config, data, out / name, resume=True))
-    view = describe(data, runs, command=f"mphil demo --out {out.name} --seed {seed} --epochs {epochs}")
+    command = f"mphil demo --out {out.name} --seed {seed} --epochs {epochs} --graphs {graphs}"
+    view = describe(data, runs, command)
     page = out / "index.html"
     write_text(page, render(view))
     return Demo(page, tuple(runs), view)

@@ -111,12 +111,15 @@ class TestKill:
 class TestInterrupt:
     @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
     def test_saves_and_says_how_to_go_on(self, commands, uncut, tmp_path, number):
-        folder = tmp_path / "run"
-        # Nothing is saved inside an epoch unless the interrupt does it.
-        process = commands.start(*settings("mphil", EVERY_EPOCH), "--out", folder)
-        wait_until(lambda: saved_step(folder) >= 23)
-        process.send(number)
-        ended = process.wait()
+        for attempt in range(5):
+            folder = tmp_path / f"run-{attempt}"
+            # Nothing is saved inside an epoch unless the interrupt does it.
+            process = commands.start(*settings("mphil", EVERY_EPOCH), "--out", folder)
+            wait_until(lambda folder=folder: saved_step(folder) >= 23)
+            process.send(number)
+            ended = process.wait()
+            if ended.code:  # else the machine was so busy that the signal came too late
+                break
         assert ended.code == 130
         assert ended.err == f"stopped; everything so far is saved. Go on with: mphil resume {folder}\n"
         assert ended.out == ""

@@ -18,6 +18,7 @@ def demo(
     out: Annotated[Path, typer.Option(help="Folder for the page and the two runs.")] = Path("demo"),
     seed: Annotated[int, typer.Option(help="Seed of both runs.")] = 0,
     epochs: Annotated[int, typer.Option(min=1, help="Epochs of both runs.")] = 15,
+    graphs: Annotated[int, typer.Option(min=300, help="Molecules in all parts together.")] = 5_000,
 ) -> None:
     """Train ERM and MPHIL on molecules whose scaffolds shift, and write a page that shows what happened.
 
@@ -25,8 +26,9 @@ def demo(
     """
     from mphil.demo import run_demo
 
+    typer.echo(f"training erm and mphil on {graphs:,} molecules, {epochs} epochs each", err=True)
     try:
-        finished = run_demo(out, seed=seed, epochs=epochs)
+        finished = run_demo(out, seed=seed, epochs=epochs, graphs=graphs)
     except KeyboardInterrupt:
         typer.echo("stopped; everything so far is saved. The same command goes on from here.", err=True)
         raise

@@ -45,7 +45,7 @@ def training_bar(label: str, start: TrainProgress) -> Iterator[TrainingBar]:
     console = Console(stderr=True)
     bar = Progress(
         TextColumn("{task.description}"),
-        BarColumn(bar_width=30),
+        BarColumn(bar_width=None),  # gives way first: at 80 columns all the numbers still fit
         TextColumn("epoch {task.fields[epoch]}"),
         TimeElapsedColumn(),
         TextColumn("left"),

@@ -104,8 +104,7 @@ def execute(config: RunConfig, benchmark: Benchmark, folder: Path | None, *, res
             trainer.listeners.append(FileLog(folder))
             if config.train.tensorboard:
                 trainer.listeners.append(stack.enter_context(closing(TensorBoardLog(folder, trainer.at.step))))
-        label = f"{config.method.name} on {config.benchmark.name}"
-        with training_bar(label, trainer.progress) as bar:
+        with training_bar(config.method.name, trainer.progress) as bar:
             trainer.listeners.append(bar)
             trainer.fit()
         result = summarise(trainer, config)

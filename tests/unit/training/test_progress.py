@@ -32,6 +32,7 @@ def test_it_follows_steps_and_epochs(bar):
 
 def test_time_left_of_a_resumed_run_counts_only_its_own_steps(bar):
     line = TrainingBar(bar, "resumed", Progress(900, 9, 1000, 10))
+    assert bar.tasks[0].completed == 900
     for step in range(901, 911):
         bar.now[0] += 2.0
         line.batch_done(Progress(step, 9, 1000, 10), {})

@@ -17,8 +17,6 @@ from mphil.training.checkpoint import Checkpoints
 from mphil.training.run import differences, execute, fingerprint, read_run_config
 from mphil.training.settings import resolve
 
-TIMED = ("seconds",)
-
 
 @pytest.fixture(scope="module")
 def motif():
