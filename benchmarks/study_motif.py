@@ -47,6 +47,8 @@ SETTINGS: dict[str, tuple[str, dict, dict]] = {
     "six prototypes": ("mphil", {"prototypes": 6}, {}),
     "not normalised": ("mphil", {"normalise": False}, {}),
     "score head": ("mphil", {"score_head": True, "score_weight": 0.5}, {}),
+    "max readout, no scoring GNN": ("mphil", {"invariant_encoder": False}, {"readout": "max"}),
+    "erm, max readout": ("erm", {}, {"readout": "max"}),
     "erm, sum readout": ("erm", {}, {"readout": "sum"}),
     "erm, no dropout": ("erm", {}, {"dropout": 0.0}),
     "release": ("mphil", {"preset": "release"}, {}),

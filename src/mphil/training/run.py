@@ -27,7 +27,8 @@ from mphil.training.lock import lock_run
 from mphil.training.logs import FileLog, TensorBoardLog, summary_writer
 from mphil.training.progress import training_bar
 from mphil.training.settings import Wanted, merge, resolve
-from mphil.training.trainer import RULES, Trainer, check_trainable
+from mphil.training.trainable import check_trainable
+from mphil.training.trainer import RULES, Trainer
 
 NO_EFFECT = ("checkpoint_minutes", "tensorboard")
 """Training settings that cannot change a result."""

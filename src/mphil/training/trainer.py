@@ -17,12 +17,13 @@ from mphil.benchmarks.base import Benchmark
 from mphil.config import TrainConfig
 from mphil.data.loader import Loader, derive_seed
 from mphil.data.split import PARTS, Part
-from mphil.errors import DataError, UsageError
+from mphil.errors import DataError
 from mphil.evaluate.prediction import score_parts
 from mphil.evaluate.selection import best_epoch
 from mphil.methods.base import Method, Progress
 from mphil.training.checkpoint import Checkpoints, flatten_optimizer, restore_optimizer
 from mphil.training.interrupt import Interrupt
+from mphil.training.trainable import check_trainable
 
 RULES: tuple[Literal["ood_val", "id_val"], ...] = ("ood_val", "id_val")
 """Both selections are kept and reported side by side."""
@@ -235,31 +236,3 @@ class Trainer:
 
 def _under(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
-
-
-def check_trainable(benchmark: Benchmark, config: TrainConfig) -> None:
-    """Refuse what cannot be trained, before any time is spent on it."""
-    task, store, train = benchmark.task, benchmark.store, benchmark.split.train
-    name = benchmark.name or "the data"
-    try:
-        torch.empty(0, device=config.device)
-    except (RuntimeError, AssertionError) as error:
-        raise UsageError(f"train.device={config.device!r}: {str(error).splitlines()[0]}") from None
-    if config.batch_size > len(train):
-        raise UsageError(
-            f"train.batch_size is {config.batch_size} but {name} has {len(train)} training graphs; "
-            f"use --set train.batch_size={max(1, len(train) // 4)} or less"
-        )
-    if config.patience and not len(benchmark.split[config.patience_on]):
-        raise UsageError(f"train.patience_on={config.patience_on!r}: {name} has no such part to stop early on")
-    if store.y.shape[1] != task.n_tasks:
-        raise DataError(f"{name}: labels have {store.y.shape[1]} columns, the task has {task.n_tasks}")
-    labels = store.y[~store.y.isnan()]
-    strange = labels[(labels < 0) | (labels >= task.n_classes) | (labels != labels.round())]
-    if len(strange):
-        raise DataError(f"{name}: {strange[0]:g} is no label; use whole numbers from 0 to {task.n_classes - 1}")
-    known = [column[~column.isnan()] for column in store.y[train].T]
-    if not any(map(len, known)):
-        raise DataError(f"{name}: no training graph has a label")
-    if not any(len(column.unique()) > 1 for column in known):
-        raise DataError(f"{name}: all training graphs have the same label; there is nothing to tell apart")

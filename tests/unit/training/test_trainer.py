@@ -18,7 +18,7 @@ from mphil.errors import DataError, UsageError
 from mphil.methods import Losses, build_method
 from mphil.methods.erm import ERM
 from mphil.training.checkpoint import Checkpoints
-from mphil.training.trainer import Listener, Trainer, check_trainable
+from mphil.training.trainer import Listener, Trainer
 
 METHODS = {
     "erm": {},
@@ -393,65 +393,6 @@ class TestDivergence:
         assert all(tensor.isfinite().all() for tensor in trainer.method.state_dict().values())
 
 
-class TestBadData:
-    """Refused before any time is spent."""
-
-    def test_what_can_be_trained_passes(self):
-        for kind in ("multiclass", "binary", "multitask"):
-            check_trainable(small_benchmark(kind, missing=0.3), TrainConfig(batch_size=60))
-
-    def test_batch_larger_than_the_data(self, motif):
-        with pytest.raises(UsageError, match=r"train.batch_size is 121 but good-motif-basis has 120.*batch_size=30 or"):
-            check_trainable(motif, TrainConfig(batch_size=121))
-
-    def test_one_class_only(self, motif):
-        y = motif.store.y.clone()
-        y[motif.split.train] = 2.0
-        with pytest.raises(DataError, match="all training graphs have the same label"):
-            check_trainable(with_labels(motif, y), TrainConfig(batch_size=60))
-
-    def test_one_class_in_every_column(self):
-        data = small_benchmark("multitask")
-        y = torch.tensor([0.0, 1.0, 0.0, torch.nan]).repeat(len(data.store), 1)
-        with pytest.raises(DataError, match="same label"):
-            check_trainable(with_labels(data, y), TrainConfig(batch_size=60))
-        y[3, 0] = 1.0
-        check_trainable(with_labels(data, y), TrainConfig(batch_size=60))
-
-    def test_no_labels(self):
-        data = small_benchmark()
-        with pytest.raises(DataError, match="the data: no training graph has a label"):
-            check_trainable(with_labels(data, torch.full_like(data.store.y, torch.nan)), TrainConfig(batch_size=60))
-
-    @pytest.mark.parametrize("label", [-1.0, 3.0, 0.5, torch.inf])
-    def test_labels_that_are_no_classes_in_any_part(self, label):
-        data = small_benchmark()
-        y = data.store.y.clone()
-        y[-1] = label
-        with pytest.raises(DataError, match=f"{label:g} is no label; use whole numbers from 0 to 2"):
-            check_trainable(with_labels(data, y), TrainConfig(batch_size=60))
-
-    def test_labels_of_another_shape(self):
-        data = small_benchmark("multitask")
-        with pytest.raises(DataError, match="labels have 1 columns, the task has 4"):
-            check_trainable(with_labels(data, data.store.y[:, :1]), TrainConfig(batch_size=60))
-
-    def test_patience_on_a_part_that_is_empty(self):
-        data = without_part(small_benchmark(), "id_val")
-        with pytest.raises(UsageError, match="train.patience_on='id_val'"):
-            check_trainable(data, TrainConfig(batch_size=60, patience=3, patience_on="id_val"))
-        check_trainable(data, TrainConfig(batch_size=60, patience=3))
-
-    @pytest.mark.parametrize("device", ["gpu", "cuda:99", "tape"])
-    def test_a_device_that_is_not_there(self, device):
-        with pytest.raises(UsageError, match=f"train.device='{device}'"):
-            check_trainable(small_benchmark(), TrainConfig(batch_size=60, device=device))
-
-    def test_the_trainer_checks_as_well(self, motif):
-        with pytest.raises(UsageError):
-            trainer_of(motif, batch_size=121)
-
-
 def test_it_learns_what_can_be_learned():
     data = small_benchmark(graphs=200)
     told = replace(data.store, x=data.store.y.repeat_interleave(data.store.n_nodes, 0).expand(-1, 3))
@@ -459,3 +400,8 @@ def test_it_learns_what_can_be_learned():
     first, *_, last = trainer.fit()
     assert last["losses"]["classification"] < first["losses"]["classification"] / 2
     assert min(trainer.evaluate().values()) > 0.6, "guessing gives a third"
+
+
+def test_the_trainer_checks_its_data(motif):
+    with pytest.raises(UsageError):
+        trainer_of(motif, batch_size=121)

@@ -1,0 +1,60 @@
+"""What must be true of data and settings before any time is spent on training."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from mphil.benchmarks.base import Benchmark
+from mphil.config import TrainConfig
+from mphil.data.features import Features
+from mphil.errors import DataError, UsageError
+from mphil.task import Task
+
+
+def check_trainable(benchmark: Benchmark, config: TrainConfig) -> None:
+    """Refuse what cannot be trained, with the reason and what to do."""
+    name, store, train = benchmark.name or "the data", benchmark.store, benchmark.split.train
+    check_device(config.device)
+    if config.batch_size > len(train):
+        raise UsageError(
+            f"train.batch_size is {config.batch_size} but {name} has {len(train)} training graphs; "
+            f"use --set train.batch_size={max(1, len(train) // 4)} or less"
+        )
+    if config.patience and not len(benchmark.split[config.patience_on]):
+        raise UsageError(f"train.patience_on={config.patience_on!r}: {name} has no such part to stop early on")
+    check_codes(f"{name}: x", store.node_features, store.x)
+    if store.edge_attr is not None:
+        check_codes(f"{name}: edge_attr", store.edge_features, store.edge_attr)
+    check_labels(name, store.y, train, benchmark.task)
+
+
+def check_device(device: str) -> None:
+    try:
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError) as error:
+        raise UsageError(f"train.device={device!r}: {str(error).splitlines()[0]}") from None
+
+
+def check_codes(name: str, features: Features, codes: Tensor) -> None:
+    """A code outside its column's vocabulary would silently be read as a code of the next column."""
+    if features.kind != "categorical" or not len(codes):
+        return
+    outside = (codes.amin(0) < 0) | (codes.amax(0) >= torch.tensor(features.sizes))
+    if outside.any():
+        raise DataError(f"{name} has codes outside the vocabulary of column {int(outside.nonzero()[0])}")
+
+
+def check_labels(name: str, y: Tensor, train: Tensor, task: Task) -> None:
+    """Labels must be classes of the task, and those of training must differ."""
+    if y.shape[1] != task.n_tasks:
+        raise DataError(f"{name}: labels have {y.shape[1]} columns, the task has {task.n_tasks}")
+    labels = y[~y.isnan()]
+    strange = labels[(labels < 0) | (labels >= task.n_classes) | (labels != labels.round())]
+    if len(strange):
+        raise DataError(f"{name}: {strange[0]:g} is no label; use whole numbers from 0 to {task.n_classes - 1}")
+    known = [column[~column.isnan()] for column in y[train].T]
+    if not any(map(len, known)):
+        raise DataError(f"{name}: no training graph has a label")
+    if not any(len(torch.unique(column)) > 1 for column in known):
+        raise DataError(f"{name}: all training graphs have the same label; there is nothing to tell apart")

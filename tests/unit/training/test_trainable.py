@@ -1,0 +1,82 @@
+"""Data and settings that cannot be trained are refused with a reason."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import torch
+from tests.toys import small_benchmark, with_labels, without_part
+
+import mphil
+from mphil.config import TrainConfig
+from mphil.errors import DataError, UsageError
+from mphil.training.trainable import check_trainable
+
+
+@pytest.fixture(scope="module")
+def motif():
+    return mphil.benchmark("good-motif-basis", graphs=200)
+
+
+class TestBadData:
+    """Refused before any time is spent."""
+
+    def test_what_can_be_trained_passes(self):
+        for kind in ("multiclass", "binary", "multitask"):
+            check_trainable(small_benchmark(kind, missing=0.3), TrainConfig(batch_size=60))
+
+    def test_batch_larger_than_the_data(self, motif):
+        with pytest.raises(UsageError, match=r"train.batch_size is 121 but good-motif-basis has 120.*batch_size=30 or"):
+            check_trainable(motif, TrainConfig(batch_size=121))
+
+    def test_one_class_only(self, motif):
+        y = motif.store.y.clone()
+        y[motif.split.train] = 2.0
+        with pytest.raises(DataError, match="all training graphs have the same label"):
+            check_trainable(with_labels(motif, y), TrainConfig(batch_size=60))
+
+    def test_one_class_in_every_column(self):
+        data = small_benchmark("multitask")
+        y = torch.tensor([0.0, 1.0, 0.0, torch.nan]).repeat(len(data.store), 1)
+        with pytest.raises(DataError, match="same label"):
+            check_trainable(with_labels(data, y), TrainConfig(batch_size=60))
+        y[3, 0] = 1.0
+        check_trainable(with_labels(data, y), TrainConfig(batch_size=60))
+
+    def test_codes_outside_their_vocabulary(self):
+        data = mphil.benchmark("decoy-scaffold", graphs=100)
+        check_trainable(data, TrainConfig(batch_size=60))
+        x = data.store.x.clone()
+        x[5, 3] = data.store.node_features.sizes[3]
+        with pytest.raises(DataError, match="x has codes outside the vocabulary of column 3"):
+            check_trainable(replace(data, store=replace(data.store, x=x)), TrainConfig(batch_size=60))
+
+    def test_no_labels(self):
+        data = small_benchmark()
+        with pytest.raises(DataError, match="the data: no training graph has a label"):
+            check_trainable(with_labels(data, torch.full_like(data.store.y, torch.nan)), TrainConfig(batch_size=60))
+
+    @pytest.mark.parametrize("label", [-1.0, 3.0, 0.5, torch.inf])
+    def test_labels_that_are_no_classes_in_any_part(self, label):
+        data = small_benchmark()
+        y = data.store.y.clone()
+        y[-1] = label
+        with pytest.raises(DataError, match=f"{label:g} is no label; use whole numbers from 0 to 2"):
+            check_trainable(with_labels(data, y), TrainConfig(batch_size=60))
+
+    def test_labels_of_another_shape(self):
+        data = small_benchmark("multitask")
+        with pytest.raises(DataError, match="labels have 1 columns, the task has 4"):
+            check_trainable(with_labels(data, data.store.y[:, :1]), TrainConfig(batch_size=60))
+
+    def test_patience_on_a_part_that_is_empty(self):
+        data = without_part(small_benchmark(), "id_val")
+        with pytest.raises(UsageError, match="train.patience_on='id_val'"):
+            check_trainable(data, TrainConfig(batch_size=60, patience=3, patience_on="id_val"))
+        check_trainable(data, TrainConfig(batch_size=60, patience=3))
+
+    @pytest.mark.parametrize("device", ["gpu", "cuda:99", "tape"])
+    def test_a_device_that_is_not_there(self, device):
+        with pytest.raises(UsageError, match=f"train.device='{device}'"):
+            check_trainable(small_benchmark(), TrainConfig(batch_size=60, device=device))
