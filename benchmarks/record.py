@@ -23,6 +23,8 @@ def command(config: dict[str, Any]) -> str:
     defaults = resolve_hyperparameters(METHODS[config["method"]["name"]], None, {})
     changed = {k: v for k, v in config["method"]["args"].items() if v != defaults[k]}
     parts += [f"--set method.{k}={v}" for k, v in changed.items()]
+    if config["encoder"]["readout"] != "mean":
+        parts.append(f"--set encoder.readout={config['encoder']['readout']}")
     return " ".join([*parts, f"--set train.epochs={config['train']['epochs']}"])
 
 

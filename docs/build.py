@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import inspect
+import json
 import re
+from collections import defaultdict
 from pathlib import Path
+from statistics import mean, stdev
+from typing import Any
 
 from pydantic import BaseModel
 from typer.main import get_command
@@ -15,6 +19,8 @@ from mphil.config import EncoderConfig, TrainConfig, keyword_arguments
 from mphil.methods import METHODS
 
 FOLDER = Path(__file__).parent / "reference"
+RECORDS = Path(__file__).parents[1] / "benchmarks" / "results"
+LAST = 10
 NOTE = "<!-- Written by `make docs`; edit the code instead. -->\n\n"
 
 
@@ -85,9 +91,75 @@ def commands() -> str:
     return "\n".join(pages)
 
 
+def spread(values: list[float]) -> str:
+    """Mean and standard deviation in per cent."""
+    return f"{100 * mean(values):.1f} ({100 * stdev(values):.1f})" if len(values) > 1 else f"{100 * values[0]:.1f}"
+
+
+def result_rows(runs: list[dict[str, Any]]) -> list[str]:
+    """A line per method and budget: test scores under both selection rules, and without any selection."""
+    groups = defaultdict(list)
+    for run in runs:
+        readout = run["config"]["encoder"]["readout"]
+        name = run["method"] if readout == "mean" else f"{run['method']}, {readout} readout"
+        groups[name, run["config"]["train"]["epochs"]].append(run)
+    lines = []
+    for (method, epochs), group in sorted(groups.items()):
+        cells = [method, len(group), epochs]
+        for rule in ("ood_val", "id_val"):
+            chosen = [run["selections"][rule]["scores"] for run in group]
+            cells += [spread([scores[part] for scores in chosen]) for part in ("id_test", "ood_test")]
+        cells.append(spread([mean(run["history"]["ood_test"][-LAST:]) for run in group]))
+        lines.append(row(*cells))
+    return lines
+
+
+def results() -> str:
+    """Every recorded comparison as a table, with the commands that made it."""
+    texts = ["# Results\n"]
+    texts.append("Accuracy in per cent: mean (standard deviation) over seeds.")
+    texts.append(f"The last column needs no selection: the mean of the last {LAST} epochs.\n")
+    for file in sorted(RECORDS.glob("compare-*.jsonl")):
+        runs = [json.loads(line) for line in file.read_text().splitlines()]
+        header = ["method", "seeds", "epochs", "ID test, chosen on OOD val", "OOD test, chosen on OOD val"]
+        header += ["ID test, chosen on ID val", "OOD test, chosen on ID val", f"OOD test, last {LAST} epochs"]
+        texts.append(f"## {runs[0]['benchmark']}\n")
+        texts.append("\n".join([row(*header), row(*["---"] * len(header)), *result_rows(runs)]) + "\n")
+        where = runs[0]["machine"]
+        texts.append(f"Records: [{file.name}](../../benchmarks/results/{file.name}); {where['processor']},")
+        texts.append(f"{where['threads']} thread, torch {runs[0]['versions']['torch']}. Commands:\n")
+        texts.append("\n".join(f"    {run['command']}" for run in runs) + "\n")
+    return "\n".join(texts)
+
+
+def study() -> str:
+    """The study of MPHIL's decisions on Motif: a line per setting, a column per held-out base."""
+    records = [json.loads(line) for line in (RECORDS / "study-motif.jsonl").read_text().splitlines()]
+    bases = ("wheel", "tree", "ladder")
+    found: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    for record in records:
+        found[record["setting"]][record["held_out"]].append(mean(record["ood_val"][-3:]))
+    texts = [
+        "# Study of Motif: records\n",
+        "Accuracy in per cent on the base that was held out of training, mean of the last 3 of",
+    ]
+    texts.append("10 epochs; one number per seed. Explained in [what matters on Motif](../motif-study.md).\n")
+    header = ["setting", *(f"{base} held out" for base in bases), "mean"]
+    lines = [row(*header), row(*["---"] * len(header))]
+    whole = {s: by for s, by in found.items() if len(by) == len(bases)}
+    for setting, by in sorted(whole.items(), key=lambda item: -mean(mean(v) for v in item[1].values())):
+        cells = [" / ".join(f"{100 * value:.0f}" for value in by[base]) for base in bases]
+        lines.append(row(setting, *cells, f"{100 * mean(mean(v) for v in by.values()):.1f}"))
+    texts.append("\n".join(lines) + "\n")
+    texts.append("Records: [study-motif.jsonl](../../benchmarks/results/study-motif.jsonl), made by")
+    texts.append("`python benchmarks/study_motif.py --out benchmarks/results/study-motif.jsonl`.")
+    return "\n".join(texts)
+
+
 def pages() -> dict[str, str]:
     """File name to its text."""
     texts = {"methods": methods(), "benchmarks": benchmarks(), "settings": settings(), "commands": commands()}
+    texts |= {"results": results(), "motif-study": study()}
     return {f"{name}.md": NOTE + re.sub(r"\n{3,}", "\n\n", text).strip() + "\n" for name, text in texts.items()}
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
+from pathlib import Path
 
 import hypothesis
 import pytest
@@ -24,3 +26,14 @@ def commands(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CommandServer
     server = CommandServer(tmp_path_factory.mktemp("commands"))
     yield server
     server.close()
+
+
+@pytest.fixture
+def shared_data(monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder with the publishers' files, which the tested code then finds too; without it the test is skipped."""
+    beside = Path(__file__).resolve().parents[2] / "shared" / "data"
+    folder = Path(os.environ.get("MPHIL_DATA", beside)).expanduser()
+    if not folder.is_dir():
+        pytest.skip(f"no publishers' files: set MPHIL_DATA, or put them in {beside}")
+    monkeypatch.setenv("MPHIL_DATA", str(folder))
+    return folder

@@ -69,6 +69,7 @@ class Benchmark:
             "classes": list(self.classes),
             "graphs": len(self.store),
             "parts": parts,
+            "provenance": dict(self.split.provenance),
             "split_digest": self.split.digest(),
         }
 
@@ -92,7 +93,8 @@ class Benchmark:
 class BenchmarkEntry:
     """A row of the registry: how to build a benchmark, and what is known of it beforehand.
 
-    The keyword-only arguments of `build` are the benchmark's options.
+    The keyword-only arguments of `build` are the benchmark's options; `needs` names the data files it is built from by
+    default, as `mphil.data.sources.SOURCES` calls them.
     """
 
     name: str
@@ -100,6 +102,7 @@ class BenchmarkEntry:
     summary: str
     source: str
     differs: str = ""
+    needs: tuple[str, ...] = ()
 
     @property
     def options(self) -> dict[str, Any]:
@@ -110,7 +113,15 @@ class BenchmarkEntry:
 BENCHMARKS: Registry[BenchmarkEntry] = Registry("benchmark", "mphil.benchmarks")
 
 
-def register(name: str, build: Callable[..., Benchmark], *, summary: str, source: str, differs: str = "") -> None:
+def register(
+    name: str,
+    build: Callable[..., Benchmark],
+    *,
+    summary: str,
+    source: str,
+    differs: str = "",
+    needs: tuple[str, ...] = (),
+) -> None:
     """Add a benchmark.
 
     Args:
@@ -119,8 +130,9 @@ def register(name: str, build: Callable[..., Benchmark], *, summary: str, source
         summary: one sentence.
         source: where the data come from, with the licence.
         differs: what differs from the original, empty when nothing does.
+        needs: names of the data files it is built from by default.
     """
-    BENCHMARKS.add(name, BenchmarkEntry(name, build, summary, source, differs))
+    BENCHMARKS.add(name, BenchmarkEntry(name, build, summary, source, differs, needs))
 
 
 def benchmark(name: str, **args: Any) -> Benchmark:

@@ -11,7 +11,7 @@ from math import dist
 from rdkit.Chem import Mol, rdDepictor
 from rdkit.Chem.Draw import rdMolDraw2D
 
-from mphil.chem.parse import parse_smiles
+from mphil.chem.parse import parse_lenient
 from mphil.errors import UsageError
 
 INK: dict[int, str] = {
@@ -29,7 +29,7 @@ INK: dict[int, str] = {
 """Colour by atomic number, chosen to read on white as well as on near-black."""
 
 GLOW = "#ff6a00"
-"""Colour of atom weights."""
+"""Colour of atom and bond weights."""
 
 OUTLINE = "#0d9a9a"
 """Colour of the line round the outlined atoms."""
@@ -38,6 +38,7 @@ BOND_LENGTH = 34.0
 """Pixels, in molecules that are small enough for the picture."""
 
 GLOW_RADIUS = 0.72
+BAR_WIDTH = 0.4
 OUTLINE_RADIUS = 0.42
 """Fractions of the bond length."""
 
@@ -63,6 +64,7 @@ def molecule_svg(
     smiles: str,
     *,
     weights: Sequence[float] | None = None,
+    bond_weights: Sequence[float] | None = None,
     outline: Collection[int] = (),
     width: int = 320,
     height: int = 240,
@@ -70,11 +72,13 @@ def molecule_svg(
     """Draw a molecule on a transparent background, readable on light and on dark pages.
 
     The text is a single `<svg>` element without script, style sheet, font or reference to anything outside, and
-    equal arguments give equal text. Atoms are counted in the order in which the SMILES names them.
+    equal arguments give equal text. Atoms are counted in the order in which the SMILES names them, bonds in the order
+    of the edges of a graph store: bond `b` is the edges `2b` and `2b + 1`.
 
     Args:
         smiles: the molecule.
         weights: (n_atoms,) how strongly each atom glows, from 0 (not at all) to 1.
+        bond_weights: (n_bonds,) how strongly each bond glows, likewise.
         outline: atoms to draw a line round.
         width: of the picture, in pixels.
         height: of the picture, in pixels.
@@ -83,17 +87,21 @@ def molecule_svg(
         >>> molecule_svg("CCO", weights=[0, 0.5, 1], outline=[2])[:5]
         '<svg '
     """
-    mol = parse_smiles(smiles)
-    glow = None if weights is None else [float(weight) for weight in weights]
+    mol, _ = parse_lenient(smiles)
+    glow = _checked_weights("atom", weights, mol.GetNumAtoms())
+    bars = _checked_weights("bond", bond_weights, mol.GetNumBonds())
     marked = sorted(int(atom) for atom in outline)
-    _check(mol, glow, marked)
+    if not all(0 <= atom < mol.GetNumAtoms() for atom in marked):
+        raise UsageError(f"outlined atoms must lie between 0 and {mol.GetNumAtoms() - 1}, not {marked}")
     drawer = _drawn(mol, width, height)
     places = [(point.x, point.y) for point in map(drawer.GetDrawCoords, range(mol.GetNumAtoms()))]
     bonds = [(bond.GetBeginAtomIdx(), bond.GetEndAtomIdx()) for bond in mol.GetBonds()]
     length = _bond_length(places, bonds)
-    request = repr((smiles, glow, marked, width, height))
+    request = repr((smiles, glow, bars, marked, width, height))
     key = hashlib.sha256(request.encode()).hexdigest()[:10]
     layers = [f"<title>{escape(smiles)}</title>"]
+    if bars is not None:
+        layers.append(_bars(places, bonds, bars, length * BAR_WIDTH))
     if glow is not None:
         layers += _glow(places, glow, length * GLOW_RADIUS, key)
     layers.append(_skeleton(drawer))
@@ -103,15 +111,16 @@ def molecule_svg(
     return f'<svg xmlns="http://www.w3.org/2000/svg" {frame} role="img">{"".join(layers)}</svg>'
 
 
-def _check(mol: Mol, weights: Sequence[float] | None, outline: Sequence[int]) -> None:
-    n_atoms = mol.GetNumAtoms()
-    if weights is not None:
-        if len(weights) != n_atoms:
-            raise UsageError(f"{len(weights)} atom weights for a molecule of {n_atoms} atoms")
-        if not all(0 <= weight <= 1 for weight in weights):
-            raise UsageError("atom weights must lie between 0 and 1; scale them first")
-    if not all(0 <= atom < n_atoms for atom in outline):
-        raise UsageError(f"outlined atoms must lie between 0 and {n_atoms - 1}, not {outline}")
+def _checked_weights(kind: str, weights: Sequence[float] | None, expected: int) -> list[float] | None:
+    """Weights as numbers, one for each atom or bond and between 0 and 1."""
+    if weights is None:
+        return None
+    values = [float(weight) for weight in weights]
+    if len(values) != expected:
+        raise UsageError(f"{len(values)} {kind} weights for a molecule of {expected} {kind}s")
+    if not all(0 <= value <= 1 for value in values):
+        raise UsageError(f"{kind} weights must lie between 0 and 1; scale them first")
+    return values
 
 
 def _drawn(mol: Mol, width: int, height: int) -> rdMolDraw2D.MolDraw2DSVG:
@@ -148,6 +157,21 @@ def _glow(places: Sequence[Point], weights: Sequence[float], radius: float, key:
     # Pages hold many drawings: the key keeps one drawing from borrowing the gradient of another that is hidden.
     gradient = f'<radialGradient id="glow-{key}">{fade}</radialGradient>'
     return [f"<defs>{gradient}</defs>", f'<g fill="url(#glow-{key})">{discs}</g>']
+
+
+def _bars(places: Sequence[Point], bonds: Sequence[Pair], weights: Sequence[float], width: float) -> str:
+    """A broad line with round ends behind each bond, as opaque as its weight; neighbours do not overlap."""
+    lines = "".join(
+        f'<path d="M{_between(a, b, BAR_WIDTH / 2)}L{_between(b, a, BAR_WIDTH / 2)}" opacity="{weight:.3f}"/>'
+        for (a, b), weight in zip([(places[a], places[b]) for a, b in bonds], weights, strict=True)
+        if weight > 0
+    )
+    return f'<g stroke="{GLOW}" stroke-opacity="0.45" stroke-width="{width:.1f}" stroke-linecap="round">{lines}</g>'
+
+
+def _between(a: Point, b: Point, share: float) -> str:
+    """The point at a share of the way from `a` to `b`, as text."""
+    return f"{a[0] + share * (b[0] - a[0]):.1f},{a[1] + share * (b[1] - a[1]):.1f}"
 
 
 def _contour(

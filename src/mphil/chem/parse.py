@@ -1,25 +1,177 @@
-"""From SMILES to molecules."""
+"""From SMILES to molecules, strictly: what RDKit would silently read as another molecule is refused with a code."""
 
 from __future__ import annotations
 
+import re
+import unicodedata
+from textwrap import shorten
+from typing import Any, Literal, NoReturn
+
 from rdkit import Chem, rdBase
+from rdkit.Chem import BondType, Mol, SanitizeFlags
 
 from mphil.errors import DataError
+from mphil.limits import MAX_ATOMS, MAX_CHARGE, MAX_SMILES_LENGTH
+
+Code = Literal[
+    "not-text",
+    "empty",
+    "too-long",
+    "not-ascii",
+    "extension",
+    "whitespace",
+    "control",
+    "query",
+    "charge",
+    "syntax",
+    "too-many-atoms",
+    "valence",
+    "aromaticity",
+    "chemistry",
+]
+"""Why a SMILES is refused; part of the interface, so that tables and tests can rely on it."""
+
+_TEXT = re.compile(r"[!-~]+")
+_EXTENSION = re.compile(r"\S+\s+\|.*\|\s*\S*", re.DOTALL)
+_QUERY = re.compile(r"~|\[\d*#")
+_LARGE_CHARGE = re.compile(r"[+-](\d{2,})")
+_PROBLEMS: dict[str, Code] = {
+    "AtomValenceException": "valence",
+    "AtomKekulizeException": "aromaticity",
+    "KekulizeException": "aromaticity",
+}
 
 
-def parse_smiles(smiles: str) -> Chem.Mol:
-    """Read a SMILES; atoms keep the order in which the string names them.
+class SmilesError(DataError):
+    """A SMILES that is refused; `code` says why in a word, the message in a sentence."""
+
+    def __init__(self, code: Code, smiles: object, reason: str) -> None:
+        shown = f"{smiles[:57]!r}..." if isinstance(smiles, str) and len(smiles) > 60 else repr(smiles)
+        super().__init__(f"{shown} is not a molecule we can read: {reason}")
+        self.code: Code = code
+
+
+def _parameters(*, sanitize: bool) -> Any:
+    parameters: Any = Chem.SmilesParserParams()
+    parameters.allowCXSMILES = False
+    parameters.parseName = False
+    parameters.sanitize = sanitize
+    parameters.removeHs = sanitize
+    return parameters
+
+
+_STRICT = _parameters(sanitize=True)
+_RAW = _parameters(sanitize=False)
+
+
+def parse_smiles(smiles: str) -> Mol:
+    """Read a SMILES; atoms keep the order in which the string names them, hydrogens become part of their atoms.
 
     Raises:
-        DataError: RDKit cannot read it as a molecule with at least one atom.
+        SmilesError: it is not the whole of one molecule that RDKit accepts; `code` says why.
 
     Example:
         >>> parse_smiles("CCO").GetNumAtoms()
         3
+        >>> parse_smiles("C C")
+        Traceback (most recent call last):
+        mphil.chem.parse.SmilesError: 'C C' is not a molecule we can read: whitespace at character 2; remove it, ...
     """
+    _check_text(smiles)
     with rdBase.BlockLogs():
-        mol = Chem.MolFromSmiles(smiles)
-    if mol is None or not mol.GetNumAtoms():
-        shown = smiles if len(smiles) <= 60 else f"{smiles[:57]}..."
-        raise DataError(f"{shown!r} is not a molecule that RDKit can read; check the SMILES")
+        mol = Chem.MolFromSmiles(smiles, _STRICT)
+        if mol is None:
+            _refuse(smiles)
+        _check_molecule(smiles, mol)
     return mol
+
+
+def parse_lenient(smiles: str) -> tuple[Mol, bool]:
+    """As `parse_smiles`, but a molecule whose only fault is a valence that RDKit does not know is kept.
+
+    Returns:
+        the molecule, and whether it is only partially sanitised: the valence check was skipped.
+    """
+    try:
+        return parse_smiles(smiles), False
+    except SmilesError as error:
+        if error.code != "valence":
+            raise
+    with rdBase.BlockLogs():
+        mol = _sanitize_partially(smiles)
+        _check_molecule(smiles, mol)
+    return mol, True
+
+
+def _sanitize_partially(smiles: str) -> Mol:
+    mol = Chem.MolFromSmiles(smiles, _RAW)
+    try:
+        mol.UpdatePropertyCache(strict=False)
+        Chem.SanitizeMol(mol, SanitizeFlags.SANITIZE_ALL ^ SanitizeFlags.SANITIZE_PROPERTIES)
+        mol = Chem.RemoveHs(mol, sanitize=False)
+        Chem.AssignStereochemistry(mol, cleanIt=True, force=True)
+    except (Chem.MolSanitizeException, RuntimeError) as error:
+        raise SmilesError(_PROBLEMS.get(type(error).__name__, "chemistry"), smiles, _advice(error)) from error
+    return mol
+
+
+def _check_text(smiles: str) -> None:
+    """Refuse what is no SMILES by its characters alone."""
+    if not isinstance(smiles, str):
+        raise SmilesError("not-text", smiles, f"it is a {type(smiles).__name__}; give a string")
+    if not smiles:
+        raise SmilesError("empty", smiles, "there is nothing in it")
+    if len(smiles) > MAX_SMILES_LENGTH:
+        reason = f"it has {len(smiles):,} characters, at most {MAX_SMILES_LENGTH:,} are read"
+        raise SmilesError("too-long", smiles, reason)
+    if not _TEXT.fullmatch(smiles):
+        _refuse_characters(smiles)
+    if _QUERY.search(smiles):
+        raise SmilesError("query", smiles, "'~' and '[#' belong to search patterns, not to molecules")
+    for charge in _LARGE_CHARGE.findall(smiles):
+        if int(charge) > MAX_CHARGE:
+            raise SmilesError("charge", smiles, f"an atom has charge {charge}, at most {MAX_CHARGE} is read")
+
+
+def _refuse_characters(smiles: str) -> NoReturn:
+    if not smiles.strip():
+        raise SmilesError("empty", smiles, "there is nothing but blanks in it")
+    if smiles.isascii() and _EXTENSION.fullmatch(smiles):
+        raise SmilesError(
+            "extension", smiles, "it carries a CXSMILES extension '|...|', which we do not read; remove it"
+        )
+    place, character = next((i, c) for i, c in enumerate(smiles) if not _TEXT.fullmatch(c))
+    if not character.isascii():
+        name = unicodedata.name(character, f"U+{ord(character):04X}")
+        raise SmilesError("not-ascii", smiles, f"character {place + 1} is {name}; type it in plain ASCII")
+    if character.isspace():
+        reason = f"whitespace at character {place + 1}; remove it, or give one molecule and nothing else"
+        raise SmilesError("whitespace", smiles, reason)
+    raise SmilesError("control", smiles, f"character {place + 1} is the control character {character!r}; remove it")
+
+
+def _refuse(smiles: str) -> NoReturn:
+    """Say why RDKit did not give a molecule."""
+    raw = Chem.MolFromSmiles(smiles, _RAW)
+    if raw is None:
+        raise SmilesError("syntax", smiles, "RDKit cannot follow its syntax; check brackets, rings and symbols")
+    for problem in Chem.DetectChemistryProblems(raw):
+        code = _PROBLEMS.get(problem.GetType(), "chemistry")
+        raise SmilesError(code, smiles, _advice(problem.Message()))
+    raise SmilesError("chemistry", smiles, "RDKit cannot make sense of its atoms and bonds; check the structure")
+
+
+def _advice(fault: object) -> str:
+    """What RDKit says, which may name each of many atoms, and what to do."""
+    return f"{shorten(str(fault), 120, placeholder=' ...')}; check the structure"
+
+
+def _check_molecule(smiles: str, mol: Mol) -> None:
+    if mol.GetNumAtoms() > MAX_ATOMS:
+        raise SmilesError(
+            "too-many-atoms", smiles, f"it has {mol.GetNumAtoms():,} atoms, at most {MAX_ATOMS:,} are read"
+        )
+    if ":" in smiles and any(
+        bond.GetBondType() == BondType.AROMATIC and not bond.GetIsAromatic() for bond in mol.GetBonds()
+    ):
+        raise SmilesError("aromaticity", smiles, "an aromatic bond ':' joins atoms that are not aromatic")

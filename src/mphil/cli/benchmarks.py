@@ -9,6 +9,9 @@ import typer
 
 from mphil.cli import show
 
+MOST_ENVIRONMENTS = 12
+"""Environments that are shown one by one."""
+
 verb = typer.Typer(no_args_is_help=False, invoke_without_command=True)
 
 
@@ -27,19 +30,28 @@ def benchmarks(
 
 @verb.command("list", epilog="Example: mphil benchmarks list --json")
 def list_all(json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False) -> None:
-    """All benchmarks with one sentence each."""
+    """All benchmarks with one sentence each, and which of them are ready or what they need."""
     from mphil.benchmarks import BENCHMARKS
+    from mphil.data.sources import SOURCES, find
 
     entries = [BENCHMARKS[name] for name in BENCHMARKS]
+    missing = {e.name: [SOURCES[need] for need in e.needs if find(need) is None] for e in entries}
     if json:
+        facts = ("name", "summary", "source", "differs", "options")
         show.as_json(
             [
-                {"name": e.name, "summary": e.summary, "source": e.source, "differs": e.differs, "options": e.options}
+                {fact: getattr(e, fact) for fact in facts} | {"missing": [source.file for source in missing[e.name]]}
                 for e in entries
             ]
         )
         return
-    show.table(["benchmark", "what it is"], [[entry.name, entry.summary] for entry in entries])
+    rows = []
+    for entry in entries:
+        files = [s.file + (", which is downloaded when it is used" if s.url else "") for s in missing[entry.name]]
+        rows.append(
+            [entry.name, "needs file" if files else "ready", "\n".join([entry.summary, *(f"needs {f}" for f in files)])]
+        )
+    show.table(["benchmark", "state", "what it is"], rows)
 
 
 @verb.command("show", epilog="Example: mphil benchmarks show good-motif-basis --set graphs=3000 --draw motif.html")
@@ -80,7 +92,7 @@ def show_one(
                 part,
                 f"{count['graphs']:,}",
                 " ".join(f"{k}:{v}" for k, v in labels.items()),
-                " ".join(f"{k}:{v}" for k, v in count["environments"].items()) or "-",
+                _environments(count["environments"]),
                 f"{count['mean_nodes']:.1f} [{count['nodes_range'][0]}, {count['nodes_range'][1]}]",
                 f"{count['mean_edges']:.1f} [{count['edges_range'][0]}, {count['edges_range'][1]}]",
             ]
@@ -89,3 +101,10 @@ def show_one(
     show.table(header, rows, title=f"{facts['task']}, {facts['metric']}")
     if draw:
         typer.echo(f"drawings: {draw}")
+
+
+def _environments(sizes: dict[str, int]) -> str:
+    """Graphs of each environment, or how many there are where a row would not hold them."""
+    if len(sizes) > MOST_ENVIRONMENTS:
+        return f"{len(sizes):,} of {min(sizes.values()):,} to {max(sizes.values()):,} graphs"
+    return " ".join(f"{name}:{size}" for name, size in sizes.items()) or "-"

@@ -6,6 +6,8 @@ import pytest
 from rdkit.Chem import rdDepictor
 
 from mphil.chem.draw import GLOW, INK, OUTLINE, molecule_svg
+from mphil.chem.featurize import featurize
+from mphil.chem.parse import parse_smiles
 from mphil.errors import DataError, UsageError
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -71,6 +73,33 @@ def test_weights_become_the_opacity_of_discs():
     assert [float(disc.get("opacity")) for disc in discs] == [0.25, 1.0]
 
 
+def test_bond_weights_become_the_opacity_of_bars_along_the_bonds():
+    """Bond 1 of F-C#N is the triple bond; the drawing is straight, so its bar lies between the discs of its atoms."""
+    root = read(molecule_svg("FC#N", weights=[0, 1, 1], bond_weights=[0, 0.25]))
+    (bar,) = [path for group in root.findall(f"{SVG}g") if group.get("stroke") == GLOW for path in group]
+    assert float(bar.get("opacity")) == 0.25
+    ax, ay, bx, by = (float(v) for v in re.findall(r"-?[\d.]+", bar.get("d")))
+    carbon, nitrogen = ((float(d.get("cx")), float(d.get("cy"))) for d in root.iter(f"{SVG}circle"))
+    assert (ax + bx) / 2 == pytest.approx((carbon[0] + nitrogen[0]) / 2, abs=0.2)
+    assert (ay + by) / 2 == pytest.approx((carbon[1] + nitrogen[1]) / 2, abs=0.2)
+
+
+def test_bonds_are_counted_as_the_edges_of_a_store():
+    smiles = "CC(=O)N"
+    ends = featurize([parse_smiles(smiles)]).edge_index[:, ::2].T.tolist()
+    for bond, (begin, end) in enumerate(ends):
+        marked = [float(atom in (begin, end)) for atom in range(4)]
+        root = read(molecule_svg(smiles, weights=marked, bond_weights=[float(b == bond) for b in range(3)]))
+        (bar,) = [path for group in root.findall(f"{SVG}g") if group.get("stroke") == GLOW for path in group]
+        numbers = [float(v) for v in re.findall(r"-?[\d.]+", bar.get("d"))]
+        discs = [(float(d.get("cx")), float(d.get("cy"))) for d in root.iter(f"{SVG}circle")]
+        assert np.mean(discs, axis=0).tolist() == pytest.approx(np.mean([numbers[:2], numbers[2:]], axis=0), abs=0.2)
+
+
+def test_a_molecule_with_an_unknown_valence_is_drawn():
+    assert read(molecule_svg("O=C1O[Al]23(OC1=O)(OC(=O)C(=O)O2)OC(=O)C(=O)O3")) is not None
+
+
 def test_discs_sit_on_their_atoms():
     """Atom 1 of F-C#N lies between the other two, whatever the layout."""
     discs = read(molecule_svg("FC#N", weights=[1, 1, 1])).findall(f".//{SVG}circle")
@@ -130,6 +159,8 @@ def test_drawing_does_not_depend_on_a_global_choice_of_layout():
         ({"weights": [1.0]}, "1 atom weights for a molecule of 3"),
         ({"weights": [0, 0, 1.1]}, "between 0 and 1"),
         ({"weights": [0, 0, float("nan")]}, "between 0 and 1"),
+        ({"bond_weights": [1.0]}, "1 bond weights for a molecule of 2 bonds"),
+        ({"bond_weights": [0, -0.1]}, "bond weights must lie between 0 and 1"),
         ({"outline": [3]}, "between 0 and 2"),
         ({"outline": [-1]}, "between 0 and 2"),
     ],

@@ -125,11 +125,21 @@ class TestBenchmarks:
         listed = as_json("benchmarks", "--json")
         assert listed == as_json("benchmarks", "list", "--json")
         assert [entry["name"] for entry in listed] == list(BENCHMARKS)
-        assert all(entry.keys() == {"name", "summary", "source", "differs", "options"} for entry in listed)
+        assert all(entry.keys() == {"name", "summary", "source", "differs", "options", "missing"} for entry in listed)
         assert {"good-motif-basis", "spmotif", "decoy-scaffold"} <= {entry["name"] for entry in listed}
         table = call("benchmarks").out
         assert table == call("benchmarks", "list").out
         assert "good-motif-size" in table
+
+    def test_list_says_what_is_missing(self, tmp_path, monkeypatch):
+        monkeypatch.setenv("MPHIL_DATA", str(tmp_path))
+        (tmp_path / "muv.csv.gz").touch()
+        missing = {entry["name"]: entry["missing"] for entry in as_json("benchmarks", "--json")}
+        assert missing["good-hiv-size"] == ["HIV.csv"]
+        assert missing["drugood-ec50-assay"] == ["lbap_core_ec50_assay.json"]
+        assert missing["muv-scaffold"] == missing["good-motif-basis"] == []
+        table = call("benchmarks").out
+        assert "needs HIV.csv, which is downloaded" in " ".join(table.split())
 
     def test_show_for_programs(self):
         facts = as_json("benchmarks", "show", "good-motif-basis", "--set", "graphs=200", "--set", "seed=3", "--json")

@@ -1,0 +1,108 @@
+"""Reading the CSV files of MoleculeNet: a SMILES column and one column of 0, 1 or nothing for each task."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.csv as arrow_csv
+
+from mphil.errors import DataError
+
+SMILES = "smiles"
+_GZIP = b"\x1f\x8b"
+_BLOCK = 1 << 22
+"""Bytes of text that are held as a table at a time."""
+
+
+@dataclass(frozen=True, eq=False)
+class LabelTable:
+    """A multi-task table in memory.
+
+    Attributes:
+        smiles: (n_rows,) as they stand in the file; a missing one is empty.
+        labels: (n_rows, n_tasks) 0, 1 or NaN = missing, as 32-bit floats.
+        tasks: (n_tasks,) names of the label columns.
+    """
+
+    smiles: list[str]
+    labels: npt.NDArray[np.float32]
+    tasks: tuple[str, ...]
+
+
+def read_labels(path: Path, n_tasks: int, ignored: Collection[str] = ()) -> LabelTable:
+    """Read a table, plain or compressed with gzip, block by block.
+
+    Args:
+        path: the file; its first bytes tell whether it is compressed, whatever its name.
+        n_tasks: label columns it must have: all columns but `smiles` and the ignored ones.
+        ignored: columns that are not labels.
+
+    Raises:
+        DataError: it is not such a table, or a label is neither 0 nor 1 nor missing.
+    """
+    tasks = tuple(name for name in _header(path) if name != SMILES and name not in ignored)
+    if len(tasks) != n_tasks:
+        raise DataError(
+            f"{path}: {len(tasks)} label columns where {n_tasks} are expected; is it another table, or cut short?"
+        )
+    smiles: list[str] = []
+    labels: list[npt.NDArray[np.float32]] = []
+    try:
+        for block in _blocks(path, tasks):
+            smiles += block.column(SMILES).to_pylist()
+            labels.append(np.stack([block.column(t).to_numpy(zero_copy_only=False) for t in tasks], axis=1))
+    except (pa.ArrowInvalid, OSError) as error:
+        raise DataError(f"{path}, after row {len(smiles)}: {error}; download it again") from error
+    if not smiles:
+        raise DataError(f"{path}: no rows")
+    table = LabelTable(smiles, np.concatenate(labels), tasks)
+    _check(path, table)
+    return table
+
+
+def is_gzip(path: Path) -> bool:
+    """Whether the file begins like a gzip file."""
+    with path.open("rb") as file:
+        return file.read(len(_GZIP)) == _GZIP
+
+
+def _header(path: Path) -> list[str]:
+    try:
+        with gzip.open(path) if is_gzip(path) else path.open("rb") as file:
+            header = next(csv.reader(io.StringIO(file.readline().decode())), [])
+    except (OSError, EOFError, UnicodeDecodeError) as error:
+        raise DataError(f"{path}: unreadable ({error}); download it again") from error
+    if SMILES not in header or len(set(header)) != len(header):
+        shown = ", ".join(header[:5])
+        raise DataError(f"{path}: the first line must name one '{SMILES}' column and no column twice, it is {shown!r}")
+    return header
+
+
+def _blocks(path: Path, tasks: Collection[str]) -> Iterator[pa.RecordBatch]:
+    options = arrow_csv.ConvertOptions(
+        column_types={SMILES: pa.string()} | dict.fromkeys(tasks, pa.float32()),
+        include_columns=[SMILES, *tasks],
+        null_values=[""],
+    )
+    with (
+        pa.input_stream(path, compression="gzip" if is_gzip(path) else None) as stream,
+        arrow_csv.open_csv(stream, arrow_csv.ReadOptions(block_size=_BLOCK), convert_options=options) as reader,
+    ):
+        yield from reader
+
+
+def _check(path: Path, table: LabelTable) -> None:
+    for column, name in enumerate(table.tasks):
+        label = table.labels[:, column]
+        wrong = np.flatnonzero(~((label == 0) | (label == 1) | np.isnan(label)))
+        if len(wrong):
+            value = label[wrong[0]]
+            raise DataError(f"{path}, row {wrong[0] + 1}, column {name}: a label is 0, 1 or empty, not {value:g}")

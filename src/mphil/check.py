@@ -1,0 +1,231 @@
+"""Look at somebody's data before any training: what can be used, what contradicts itself, how it would split."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mphil.data.audit import Duplicates, Leaks, find_duplicates, find_leaks
+from mphil.data.roles import PART_NAMES, Roles, find_roles
+from mphil.data.split import PARTS
+from mphil.data.splitting import Assignment, at_random, by_domain, predefined
+from mphil.data.survey import Survey, survey_table
+from mphil.data.table import Table, open_table
+from mphil.errors import DataError, MphilError, UnknownName, UsageError
+
+LISTED = 1_000
+"""Rows that a report names one by one; the counts are always of all."""
+
+MOST_COLUMNS = 5
+"""Columns that are tried as domains unless they are asked for."""
+
+
+@dataclass(frozen=True, eq=False)
+class SplitPreview:
+    """What a split would look like.
+
+    Attributes:
+        name: `scaffold`, `size`, `random`, `predefined` or the name of a column.
+        domain: (n,) domain of each usable row; None when the split does not go by domains.
+        assignment: the part and environment of each usable row; None when the split is not possible.
+        obstacle: why it is not possible.
+        leaks: molecules on two sides.
+    """
+
+    name: str
+    domain: Sequence[str] | None
+    assignment: Assignment | None
+    obstacle: str = ""
+    leaks: Leaks | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Report:
+    """All findings about a table or a set of graphs.
+
+    Attributes:
+        path: where the data are.
+        table: the table; None when the data are graphs.
+        roles: what its columns are; None likewise.
+        survey: what each row is.
+        duplicates: molecules that occur more than once.
+        splits: what each split would look like.
+    """
+
+    path: Path
+    table: Table | None
+    roles: Roles | None
+    survey: Survey
+    duplicates: Duplicates
+    splits: tuple[SplitPreview, ...]
+
+    @property
+    def noun(self) -> str:
+        return "molecules" if self.table else "graphs"
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What was done to read the table, and what its owner should look at, in sentences."""
+        notes = list(self.table.notes) if self.table else []
+        if self.survey.recoded:
+            notes.append(f"{self.survey.recoded:,} bytes are not UTF-8 and were read as Windows-1252")
+        if not self.survey.targets:
+            notes.append("no column looks like a label: name it with --target")
+        for target in self.survey.targets:
+            known = sum(count > 0 for count in target.counts().values())
+            if target.kind == "continuous":
+                notes.append(f"target {target.name!r} is a measurement, not a class: give a column of classes")
+            elif known < 2:
+                notes.append(f"target {target.name!r} has {'one class' if known else 'no label'}: nothing to learn")
+        return tuple(notes)
+
+    def reasons(self) -> dict[str, int]:
+        """Code of a reason to the rows that were set aside for it, most frequent first."""
+        return dict(Counter(row.status for row in self.survey.bad).most_common())
+
+    def as_dict(self) -> dict[str, Any]:
+        """Everything, for machines; rows count from 0, lines from 1."""
+        survey = self.survey
+        return {
+            "file": str(self.path),
+            "format": self.table.format if self.table else "graphs",
+            "rows": survey.rows,
+            "usable": len(survey),
+            "set_aside": {
+                "rows": len(survey.bad),
+                "reasons": self.reasons(),
+                "first": [vars(row) for row in survey.bad[:LISTED]],
+            },
+            "columns": {n: {"role": r, "why": w} for n, (r, w) in self.roles.why.items()} if self.roles else {},
+            "notes": list(self.notes),
+            "duplicates": {
+                "molecules": len(self.duplicates.groups),
+                "surplus_rows": self.duplicates.rows,
+                "groups": self._rows_of([group.rows for group in self.duplicates.groups[:LISTED]]),
+            },
+            "conflicts": {
+                "molecules": len(self.duplicates.conflicts),
+                "groups": self._rows_of([group.rows for group in self.duplicates.conflicts[:LISTED]]),
+            },
+            "targets": {
+                target.name: {
+                    "kind": target.kind,
+                    "classes": target.counts(),
+                    "missing": int(np.isnan(target.y).sum()),
+                }
+                for target in survey.targets
+            },
+            "splits": {split.name: summary(split, survey) for split in self.splits},
+        }
+
+    def _rows_of(self, groups: Sequence[Sequence[int]]) -> list[list[int]]:
+        return [self.survey.row[list(group)].tolist() for group in groups]
+
+
+def check(
+    path: Path,
+    *,
+    smiles: str | None = None,
+    targets: Sequence[str] = (),
+    splits: Sequence[str] = (),
+    workers: int | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> Report:
+    """Gather a report.
+
+    Args:
+        path: a table of molecules, or a folder of graphs.
+        smiles: column of the molecules, found when absent.
+        targets: columns of labels, found when absent.
+        splits: `scaffold`, `size`, `random`, `predefined` or names of columns; all that make sense when absent.
+        workers: processes that read molecules.
+        progress: told the number of rows read so far, now and then.
+
+    Raises:
+        UsageError: a file, column or split that does not exist.
+        DataError: the file cannot be read, or no row of it can be used.
+    """
+    path = Path(path)
+    table, roles = None, None
+    if path.is_dir():
+        if smiles or targets:
+            raise UsageError(f"{path}: graphs have no columns; leave out --smiles and --target")
+        from mphil.data.graphs import open_graphs, survey_graphs
+
+        survey = survey_graphs(open_graphs(path))
+    else:
+        table = open_table(path)
+        columns = [name for name in splits if name not in ("scaffold", "size", "random", "predefined")]
+        roles = find_roles(table, smiles=smiles, targets=targets, domains=columns)
+        survey = survey_table(table, roles, workers=workers, progress=progress)
+    if not len(survey):
+        first = f"; the first: {survey.bad[0].message}" if survey.bad else ""
+        raise DataError(f"{path}: none of the {survey.rows:,} rows can be used{first}")
+    duplicates = find_duplicates(survey.keys.array(), survey.y)
+    names = splits or _sensible(survey)
+    return Report(path, table, roles, survey, duplicates, tuple(preview(name, survey) for name in names))
+
+
+def _sensible(survey: Survey) -> list[str]:
+    """Names of the splits worth a look: all rules, and the first columns that could be domains."""
+    rules = [*(["predefined"] if survey.part else []), *(["scaffold"] if survey.scaffold else []), "size"]
+    return list(dict.fromkeys([*rules, *list(survey.domains)[:MOST_COLUMNS], "random"]))
+
+
+def preview(name: str, survey: Survey) -> SplitPreview:
+    """Try a split on the usable rows.
+
+    Raises:
+        UnknownName: there is no split and no column of that name.
+    """
+    keys = survey.keys.values()
+    domain: list[str] | None = None
+    if name == "scaffold" and survey.scaffold:
+        domain = survey.scaffold.values()
+    elif name == "size":
+        domain = [str(size) for size in survey.size.tolist()]
+    elif name in survey.domains:
+        domain = survey.domains[name].values()
+    elif name not in ("random", "predefined") or (name == "predefined" and not survey.part):
+        raise UnknownName("split", name, _sensible(survey))
+    try:
+        if domain is not None:
+            assignment = by_domain(domain, keys, descending=name == "size")
+        elif survey.part and name == "predefined":
+            assignment = predefined(survey.part.values(), PART_NAMES)
+        else:
+            assignment = at_random(keys)
+        assignment.to_split()
+    except MphilError as error:
+        return SplitPreview(name, domain, None, str(error))
+    return SplitPreview(name, domain, assignment, "", find_leaks(survey.keys.array(), assignment.part))
+
+
+def summary(split: SplitPreview, survey: Survey) -> dict[str, Any]:
+    """Counts of every part of a split, for machines."""
+    if split.assignment is None or split.leaks is None:
+        return {"possible": False, "obstacle": split.obstacle}
+    part, env = split.assignment.part, split.assignment.env
+    parts = {}
+    for code, name in enumerate(PARTS):
+        rows = np.flatnonzero(part == code)
+        parts[name] = {
+            "rows": len(rows),
+            "domains": None if split.domain is None else len({split.domain[row] for row in rows.tolist()}),
+            "labels": {target.name: target.counts(rows) for target in survey.targets},
+            "mean_size": float(survey.size[rows].mean()) if len(rows) else None,
+        }
+    return {
+        "possible": True,
+        "parts": parts,
+        "left_out": int((part < 0).sum()),
+        "environments": np.bincount(env[env >= 0]).tolist(),
+        "domains": None if split.domain is None else len(set(split.domain)),
+        "shared_molecules": split.leaks.molecules,
+        "shared_between": {f"{a} and {b}": count for (a, b), count in split.leaks.between.items()},
+    }

@@ -1,0 +1,119 @@
+"""Many SMILES at a time: every row gets an answer, a molecule or the reason why there is none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from rdkit.Chem import Mol, MolToSmiles
+
+from mphil.chem.featurize import featurize
+from mphil.chem.parse import SmilesError, parse_lenient, parse_smiles
+from mphil.chem.scaffold import murcko_smiles, n_heavy_atoms
+from mphil.chem.schema import SCHEMAS
+
+Arrays = dict[str, npt.NDArray[Any]]
+PARTIAL = "partial"
+"""Status of a row that is kept although its valences were not checked."""
+
+
+class Issue(NamedTuple):
+    """A row about which there is something to say.
+
+    Attributes:
+        row: its number in the batch.
+        status: `partial`, or the code of a refusal.
+        message: a sentence.
+    """
+
+    row: int
+    status: str
+    message: str
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """The answer to a batch of rows.
+
+    Attributes:
+        arrays: what was asked of the molecules that could be read, end to end.
+        issues: rows that could not be read, or only in part, in order.
+    """
+
+    arrays: Arrays
+    issues: list[Issue]
+
+
+def read_rows(smiles: Sequence[str], lenient: bool) -> tuple[list[Mol], list[Issue]]:
+    """The molecules that can be read, in order, and what is to be said of the other rows."""
+    mols, issues = [], []
+    for row, text in enumerate(smiles):
+        try:
+            mol, partial = parse_lenient(text) if lenient else (parse_smiles(text), False)
+        except SmilesError as error:
+            issues.append(Issue(row, error.code, str(error)))
+            continue
+        mols.append(mol)
+        if partial:
+            issues.append(Issue(row, PARTIAL, "kept without a check of its valences: RDKit does not know one of them"))
+    return mols, issues
+
+
+def graph_batch(smiles: Sequence[str], *, schema: str, lenient: bool) -> Batch:
+    """Features and bonds of each molecule; `schema` is the short name of one of `SCHEMAS`."""
+    mols, issues = read_rows(smiles, lenient)
+    made = featurize(mols, SCHEMAS[schema])
+    names = ("x", "edge_index", "edge_attr", "n_nodes", "n_edges")
+    arrays: Arrays = {name: getattr(made, name) for name in names}
+    return Batch(arrays, issues)
+
+
+def scaffold_batch(smiles: Sequence[str], *, lenient: bool) -> Batch:
+    """The Bemis-Murcko scaffold of each molecule: `text`, their ASCII codes end to end, and `length`."""
+    mols, issues = read_rows(smiles, lenient)
+    text, length = _end_to_end([murcko_smiles(mol) for mol in mols])
+    return Batch({"text": text, "length": length}, issues)
+
+
+def fact_batch(smiles: Sequence[str], *, lenient: bool) -> Batch:
+    """What tells molecules apart: `size` in heavy atoms, and as texts end to end canonical SMILES and scaffold."""
+    mols, issues = read_rows(smiles, lenient)
+    canonical, canonical_length = _end_to_end([MolToSmiles(mol) for mol in mols])
+    scaffold, scaffold_length = _end_to_end([murcko_smiles(mol) for mol in mols])
+    arrays: Arrays = {"canonical": canonical, "canonical_length": canonical_length}
+    arrays |= {"scaffold": scaffold, "scaffold_length": scaffold_length}
+    arrays["size"] = np.array([n_heavy_atoms(mol) for mol in mols], np.int64)
+    return Batch(arrays, issues)
+
+
+def _end_to_end(texts: Sequence[str]) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
+    """ASCII codes of all texts, and the length of each."""
+    encoded = [text.encode("ascii") for text in texts]
+    return np.frombuffer(b"".join(encoded), np.uint8), np.array([len(one) for one in encoded], np.int64)
+
+
+JOBS: dict[str, Callable[..., Batch]] = {"graphs": graph_batch, "scaffolds": scaffold_batch, "facts": fact_batch}
+"""What can be asked of a batch of rows."""
+
+
+def join(batches: Sequence[Batch], rows: Sequence[int]) -> Batch:
+    """Batches end to end, as if all their rows had been read at once.
+
+    Args:
+        batches: answers in the order of their rows; at least one.
+        rows: how many rows each of them answers.
+    """
+    first = np.cumsum([0, *rows]).tolist()
+    issues = [
+        issue._replace(row=issue.row + start)
+        for batch, start in zip(batches, first, strict=False)
+        for issue in batch.issues
+    ]
+    arrays = {
+        name: np.concatenate([batch.arrays[name] for batch in batches], axis=1 if name == "edge_index" else 0)
+        for name in batches[0].arrays
+    }
+    return Batch(arrays, issues)

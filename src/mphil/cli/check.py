@@ -1,0 +1,139 @@
+"""`mphil check`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from mphil.cli import show
+
+if TYPE_CHECKING:
+    from mphil.check import Report
+
+SHOWN = 10
+"""Rows of a list on the terminal."""
+
+
+def add_to(app: typer.Typer) -> None:
+    app.command(epilog="Example: mphil check assay.csv --target active --split scaffold --html report.html")(check)
+
+
+def check(
+    path: Annotated[
+        Path, typer.Argument(help="CSV, TSV, parquet, SDF or .smi file, plain or gzip; or a graph folder.")
+    ],
+    smiles: Annotated[str | None, typer.Option(help="Column of the molecules. [default: found]")] = None,
+    target: Annotated[list[str] | None, typer.Option(help="Column of labels, one or more. [default: found]")] = None,
+    split: Annotated[
+        list[str] | None,
+        typer.Option(help="scaffold, size, random, predefined or a column. [default: all that make sense]"),
+    ] = None,
+    html: Annotated[Path | None, typer.Option(help="Write the report as a page with pictures.")] = None,
+    rows: Annotated[Path | None, typer.Option(help="Write a CSV with the status of every row.")] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
+) -> None:
+    """Look at your own data without training: rows that cannot be used, duplicates, labels, splits."""
+    from mphil.check import check as gather
+
+    with _counter() as progress:
+        report = gather(path, smiles=smiles, targets=target or (), splits=split or (), progress=progress)
+    if html:
+        from mphil.check_page import check_page
+        from mphil.files import write_text
+
+        write_text(html, check_page(report))
+    if rows:
+        _write_rows(report, rows)
+    if json:
+        show.as_json(report.as_dict())
+        return
+    _print(report)
+    if html:
+        typer.echo(f"page: {html}")
+    if rows:
+        typer.echo(f"status of every row: {rows}")
+
+
+@contextmanager
+def _counter() -> Iterator[Callable[[int], None]]:
+    """Rows read so far, on a terminal only."""
+    from rich.console import Console
+
+    console = Console(stderr=True)
+    with console.status("reading") as status:
+        yield lambda rows: status.update(f"{rows:,} rows read")
+
+
+def _write_rows(report: Report, path: Path) -> None:
+    import csv
+    import io
+
+    from mphil.files import write_text
+
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["row", "status", "message"])
+    writer.writerows((one.row, one.status, one.message) for one in report.survey.statuses())
+    write_text(path, text.getvalue())
+
+
+def _print(report: Report) -> None:
+    facts = report.as_dict()
+    aside = facts["set_aside"]
+    typer.echo(f"{report.path}: {facts['rows']:,} rows, {facts['usable']:,} {report.noun}; {aside['rows']:,} set aside")
+    for note in facts["notes"]:
+        typer.echo(f"note: {note}")
+    if report.roles:
+        columns = [[n, c["role"], c["why"]] for n, c in facts["columns"].items() if c["role"] != "unused"]
+        show.table(["column", "role", "why"], [list(map(_safe, row)) for row in columns[: 2 * SHOWN]])
+        if len(columns) > 2 * SHOWN:
+            typer.echo(f"and {len(columns) - 2 * SHOWN:,} more columns with a role")
+    if aside["rows"]:
+        typer.echo("set aside: " + ", ".join(f"{code} {count:,}" for code, count in aside["reasons"].items()))
+        first = [[f"{bad['line']:,}", bad["status"], _safe(bad["message"])] for bad in aside["first"][:SHOWN]]
+        show.table(["line", "reason", "what is wrong"], first)
+    _print_labels(facts)
+    _print_splits(facts)
+
+
+def _print_labels(facts: dict[str, Any]) -> None:
+    doubled, conflicts = facts["duplicates"], facts["conflicts"]
+    typer.echo(
+        f"duplicates: {doubled['molecules']:,} occur more than once ({doubled['surplus_rows']:,} surplus rows), "
+        f"{conflicts['molecules']:,} with labels that contradict each other"
+    )
+    labels = []
+    for name, target in list(facts["targets"].items())[: 2 * SHOWN]:
+        classes = " ".join(f"{_safe(c)}:{count:,}" for c, count in list(target["classes"].items())[:SHOWN])
+        labels.append([_safe(name), target["kind"], classes or "-", f"{target['missing']:,}"])
+    if labels:
+        show.table(["target", "kind", "rows of each class", "missing"], labels)
+    if len(facts["targets"]) > len(labels):
+        typer.echo(f"and {len(facts['targets']) - len(labels):,} more targets")
+
+
+def _print_splits(facts: dict[str, Any]) -> None:
+    rows = []
+    for name, split in facts["splits"].items():
+        if split["possible"]:
+            counts = [f"{part['rows']:,}" for part in split["parts"].values()]
+            domains = "-" if split["domains"] is None else f"{split['domains']:,}"
+            rows.append([_safe(name), domains, *counts, f"{split['shared_molecules']:,}"])
+    if rows:
+        header = ["split", "domains", "train", "id_val", "id_test", "ood_val", "ood_test", "on two sides"]
+        show.table(header, rows, title="what each split would look like")
+    for name, split in facts["splits"].items():
+        if not split["possible"]:
+            typer.echo(f"split {name} is not possible: {split['obstacle']}")
+
+
+def _safe(text: str) -> str:
+    """Text from a table on its way to a terminal: no control characters, no markup, not too long."""
+    from rich.markup import escape
+
+    clean = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
+    return escape(clean if len(clean) <= 160 else f"{clean[:157]}...")

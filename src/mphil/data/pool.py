@@ -1,0 +1,181 @@
+"""Work on rows of SMILES in several processes, in order, whatever the rows hold."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from queue import SimpleQueue
+from typing import Any
+
+from mphil.chem.batch import JOBS, Batch, Issue, join
+from mphil.chem.worker import receive, send
+from mphil.limits import ROW_SECONDS, WORKER_SECONDS
+
+CHUNK = 512
+"""Rows in a request: enough that sending them costs nothing beside the work, few enough for a smooth bar."""
+
+LOST = {
+    "crash": "RDKit crashed on it; the other rows are not affected",
+    "timeout": "RDKit did not finish with it in time; the other rows are not affected",
+}
+"""Statuses of rows that took their process with them, and what to say. Another attempt may end otherwise."""
+
+Rows = Sequence[str]
+
+
+def run(
+    job: str,
+    rows: Rows,
+    options: Mapping[str, Any],
+    *,
+    workers: int,
+    advance: Callable[[int], object] = lambda done: None,
+) -> Batch:
+    """Have all rows read; the answer does not depend on the number of workers.
+
+    Args:
+        job: one of `JOBS`.
+        rows: SMILES.
+        options: keyword arguments of the job.
+        workers: processes; 0 does the work in this one.
+        advance: called with the number of rows of each batch that is done, in order.
+    """
+    # An empty batch is the answer to no rows at all, and says what arrays there are.
+    chunks = [rows[first : first + CHUNK] for first in range(0, len(rows), CHUNK)] or [rows]
+    if workers == 0 or not rows:
+        batches = []
+        for chunk in chunks:
+            batches.append(JOBS[job](chunk, **options))
+            advance(len(chunk))
+        return join(batches, [len(chunk) for chunk in chunks])
+    crew = [Worker() for _ in range(min(workers, len(chunks)))]
+    free: SimpleQueue[Worker] = SimpleQueue()
+    for worker in crew:
+        free.put(worker)
+
+    def work(chunk: Rows) -> Batch:
+        worker = free.get()
+        try:
+            return _read(worker, job, chunk, options)
+        finally:
+            free.put(worker)
+
+    threads = ThreadPoolExecutor(len(crew))
+    try:
+        batches = []
+        for chunk, batch in zip(chunks, threads.map(work, chunks), strict=True):
+            batches.append(batch)
+            advance(len(chunk))
+    finally:
+        for worker in crew:
+            worker.close()
+        threads.shutdown(cancel_futures=True)
+    return join(batches, [len(chunk) for chunk in chunks])
+
+
+def _read(worker: Worker, job: str, rows: Rows, options: Mapping[str, Any]) -> Batch:
+    """Have a batch read; if its process is lost, find the row that is to blame by halving."""
+    try:
+        return worker.ask(job, rows, options)
+    except Lost as loss:
+        if len(rows) == 1:
+            return Batch(JOBS[job]([], **options).arrays, [Issue(0, loss.status, LOST[loss.status])])
+    halves = rows[: len(rows) // 2], rows[len(rows) // 2 :]
+    return join([_read(worker, job, half, options) for half in halves], [len(half) for half in halves])
+
+
+class Lost(Exception):
+    """A process went away, or was sent away, without an answer; `status` is one of `LOST`."""
+
+    def __init__(self, status: str) -> None:
+        super().__init__(status)
+        self.status = status
+
+
+class Worker:
+    """A process that reads batches, begun when it is first needed and again after each loss."""
+
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[bytes] | None = None
+        self._closed = False
+
+    def ask(self, job: str, rows: Rows, options: Mapping[str, Any]) -> Batch:
+        """Have a batch read.
+
+        Raises:
+            Lost: the process ended, or did not answer in time.
+            RuntimeError: the process cannot be started, the job is faulty, or this worker was closed.
+        """
+        process = self._process = self._process or _start()
+        if self._closed:
+            _end(process)
+            raise RuntimeError("this worker was closed")
+        late = threading.Event()
+
+        def dismiss() -> None:
+            late.set()
+            process.kill()
+
+        timer = threading.Timer(WORKER_SECONDS + ROW_SECONDS * len(rows), dismiss)
+        timer.start()
+        try:
+            send(_pipe(process.stdin), {"job": job, "smiles": list(rows), "options": dict(options)})
+            message, arrays = receive(_pipe(process.stdout))
+        except (OSError, EOFError, ValueError):  # ValueError: `close` closed the pipe under our hands
+            _end(process)
+            self._process = None
+            raise Lost("timeout" if late.is_set() else "crash") from None
+        finally:
+            timer.cancel()
+        if "fault" in message:
+            raise RuntimeError(f"reading molecules failed in another process:\n{message['fault']}")
+        return Batch(arrays, [Issue(*issue) for issue in message["issues"]])
+
+    def close(self) -> None:
+        """End the process; a batch it is at work on is given up."""
+        self._closed = True
+        if self._process is not None:
+            _end(self._process)
+
+
+def _start() -> subprocess.Popen[bytes]:
+    """A process that has said it is ready, with the import path of this one."""
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(entry for entry in sys.path if entry)}
+    with tempfile.TemporaryFile() as errors:
+        process = subprocess.Popen(
+            [sys.executable, "-P", "-m", "mphil.chem.worker"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            env=environment,
+        )
+        try:
+            receive(_pipe(process.stdout))
+        except EOFError:
+            _end(process)
+            errors.seek(0)
+            told = errors.read().decode(errors="replace").strip()
+            raise RuntimeError(f"a process for reading molecules did not start: {told[-2000:]}") from None
+        except BaseException:
+            _end(process)
+            raise
+    return process
+
+
+def _pipe(pipe: Any) -> Any:
+    assert pipe is not None
+    return pipe
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    process.kill()
+    process.wait()
+    for pipe in (process.stdin, process.stdout):
+        with suppress(OSError):
+            _pipe(pipe).close()

@@ -1,0 +1,214 @@
+"""One walk over a table or over graphs: what each row is, and why some cannot be used."""
+
+from __future__ import annotations
+
+import os
+from array import array
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mphil.data.delimited import Problem
+from mphil.data.labels import Coded, Target, normal_label, read_target
+from mphil.data.molecules import SMALL, RowStatus
+from mphil.data.pool import run
+from mphil.data.roles import Roles
+from mphil.data.table import ROWS, Chunk, Table
+
+IntArray = NDArray[np.int64]
+CELLS, MOST_ROWS = 2_000_000, 32_768
+"""Size of a chunk: large enough that starting processes for it pays, small enough for any memory."""
+
+
+class Described(NamedTuple):
+    """A molecule in three facts."""
+
+    canonical: str
+    size: int
+    scaffold: str
+
+
+@dataclass(frozen=True)
+class BadRow:
+    """A row that was set aside.
+
+    Attributes:
+        row: its number, from 0.
+        line: the line of the file it begins on, from 1.
+        status: code of the reason.
+        message: the reason.
+    """
+
+    row: int
+    line: int
+    status: str
+    message: str
+
+
+@dataclass(frozen=True, eq=False)
+class Survey:
+    """All that is needed to judge and split the rows, without the graphs; n counts the rows that can be used.
+
+    Attributes:
+        rows: rows that came in.
+        row: (n,) number of each usable row.
+        line: (n,) line of the file it begins on.
+        keys: (n,) what the row holds: canonical SMILES for molecules.
+        size: (n,) atoms or nodes.
+        scaffold: (n,) ring skeleton; None when the rows are no molecules.
+        targets: the labels.
+        domains: column to its (n,) values.
+        part: (n,) part that a column of the table gives; None without such a column.
+        bad: the rows that were set aside, in order.
+        recoded: bytes that were not UTF-8.
+    """
+
+    rows: int
+    row: IntArray
+    line: IntArray
+    keys: Coded
+    size: IntArray
+    scaffold: Coded | None
+    targets: tuple[Target, ...]
+    domains: dict[str, Coded] = field(default_factory=dict)
+    part: Coded | None = None
+    bad: tuple[BadRow, ...] = ()
+    recoded: int = 0
+
+    def __len__(self) -> int:
+        return len(self.row)
+
+    @property
+    def y(self) -> NDArray[np.float64]:
+        """(n, n_targets) labels, NaN = missing."""
+        columns = [target.y for target in self.targets]
+        return np.stack(columns, axis=1) if columns else np.empty((len(self), 0))
+
+    def statuses(self) -> Iterator[RowStatus]:
+        """One status for every row that came in, in order."""
+        bad = {row.row: row for row in self.bad}
+        for row in range(self.rows):
+            yield RowStatus(row, bad[row].status, bad[row].message) if row in bad else RowStatus(row, "ok")
+
+
+def survey_table(
+    table: Table, roles: Roles, *, workers: int | None = None, progress: Callable[[int], None] | None = None
+) -> Survey:
+    """Read a table once, from its first row to its last.
+
+    Args:
+        table: the table.
+        roles: what its columns are.
+        workers: processes that read molecules; 0 works in this one, None chooses by the number of rows and cores.
+        progress: told the number of rows read so far, after every chunk.
+    """
+    gathered = _Gathered(roles)
+    for chunk in table.chunks(max(ROWS, min(MOST_ROWS, CELLS // len(roles.used))), roles.used):
+        processes = (0 if len(chunk) <= SMALL else len(os.sched_getaffinity(0))) if workers is None else workers
+        gathered.add(chunk, _facts(chunk.columns[roles.smiles], processes))
+        if progress:
+            progress(gathered.rows)
+    return gathered.finish()
+
+
+class _Gathered:
+    """Columns that grow with every chunk."""
+
+    def __init__(self, roles: Roles) -> None:
+        self.roles = roles
+        self.rows = self.recoded = 0
+        self.row, self.line, self.size = array("q"), array("q"), array("q")
+        self.keys, self.scaffold, self.part = Coded(), Coded(), Coded()
+        self.labels = {name: Coded() for name in roles.targets}
+        self.domains = {name: Coded() for name in roles.domains}
+        self.bad: list[BadRow] = []
+
+    def add(self, chunk: Chunk, described: Sequence[Described | Problem]) -> None:
+        self.recoded += chunk.recoded
+        self.rows += len(chunk)
+        good = []
+        for i, (line, found) in enumerate(zip(chunk.lines, described, strict=True)):
+            row = chunk.start + i
+            problem = chunk.problems.get(row) or (found if isinstance(found, Problem) else None)
+            if problem:
+                self.bad.append(BadRow(row, line, problem.code, problem.message))
+            elif isinstance(found, Described):
+                good.append(i)
+                self.row.append(row)
+                self.line.append(line)
+                self.size.append(found.size)
+                self.keys.add(found.canonical)
+                self.scaffold.add(found.scaffold)
+        for name, labels in self.labels.items():
+            labels.extend(normal_label(chunk.columns[name][i]) for i in good)
+        for name, values in self.domains.items():
+            values.extend(chunk.columns[name][i].strip() for i in good)
+        if self.roles.part:
+            self.part.extend(chunk.columns[self.roles.part][i].strip() for i in good)
+
+    def finish(self) -> Survey:
+        targets = tuple(read_target(name, labels) for name, labels in self.labels.items())
+        row, line = np.array(self.row, np.int64), np.array(self.line, np.int64)
+        strange = {position: target.name for target in reversed(targets) for position in target.strange}
+        bad = [
+            BadRow(int(row[at]), int(line[at]), "label", f"its {name!r} is text in a column of numbers")
+            for at, name in strange.items()
+        ]
+        survey = Survey(
+            self.rows,
+            row,
+            line,
+            self.keys,
+            np.array(self.size, np.int64),
+            self.scaffold,
+            targets,
+            self.domains,
+            self.part if self.roles.part else None,
+            tuple(sorted([*self.bad, *bad], key=lambda one: one.row)),
+            self.recoded,
+        )
+        return without(survey, np.array(sorted(strange), np.int64)) if strange else survey
+
+
+def without(survey: Survey, positions: IntArray) -> Survey:
+    """The survey without some of its usable rows."""
+    keep = np.setdiff1d(np.arange(len(survey)), positions)
+
+    def kept(column: Coded) -> Coded:
+        chosen = Coded()
+        values = column.values()
+        chosen.extend(values[i] for i in keep.tolist())
+        return chosen
+
+    return Survey(
+        survey.rows,
+        survey.row[keep],
+        survey.line[keep],
+        kept(survey.keys),
+        survey.size[keep],
+        None if survey.scaffold is None else kept(survey.scaffold),
+        tuple(Target(t.name, t.kind, t.classes, t.y[keep]) for t in survey.targets),
+        {name: kept(column) for name, column in survey.domains.items()},
+        None if survey.part is None else kept(survey.part),
+        survey.bad,
+        survey.recoded,
+    )
+
+
+def _facts(smiles: Sequence[str], workers: int) -> list[Described | Problem]:
+    """Canonical SMILES, heavy atoms and scaffold of each row, or why there are none."""
+    batch = run("facts", [text.strip() for text in smiles], {"lenient": False}, workers=workers)
+    refused = {issue.row: Problem(issue.status, issue.message) for issue in batch.issues}
+    canonical, scaffold = (
+        _texts(batch.arrays[name], batch.arrays[f"{name}_length"]) for name in ("canonical", "scaffold")
+    )
+    found = map(Described, canonical, batch.arrays["size"].tolist(), scaffold)
+    return [refused[row] if row in refused else next(found) for row in range(len(smiles))]
+
+
+def _texts(codes: NDArray[np.uint8], length: IntArray) -> Iterator[str]:
+    text, ends = codes.tobytes().decode("ascii"), np.cumsum(length).tolist()
+    return (text[start:end] for start, end in zip([0, *ends], ends, strict=False))

@@ -1,0 +1,80 @@
+import io
+
+import numpy as np
+import pytest
+
+from mphil.chem.batch import Batch, Issue, graph_batch, join, scaffold_batch
+from mphil.chem.worker import answer, receive, send
+
+ROWS = ["CCO", "C C", "c1ccccc1C", "", "O=C1O[Al]23(OC1=O)(OC(=O)C(=O)O2)OC(=O)C(=O)O3", "C"]
+
+
+def test_every_row_is_a_molecule_or_an_issue():
+    batch = graph_batch(ROWS, schema="good", lenient=False)
+    assert batch.arrays["n_nodes"].tolist() == [3, 7, 1]
+    assert [(issue.row, issue.status) for issue in batch.issues] == [(1, "whitespace"), (3, "empty"), (4, "valence")]
+    assert all(issue.message for issue in batch.issues)
+
+
+def test_lenient_rows_are_kept_and_recorded():
+    batch = graph_batch(ROWS, schema="good", lenient=True)
+    assert batch.arrays["n_nodes"].tolist() == [3, 7, 19, 1]
+    assert (4, "partial") in [(issue.row, issue.status) for issue in batch.issues]
+
+
+def test_scaffolds_end_to_end():
+    batch = scaffold_batch(["Cc1ccccc1", "CC", "C C", "C1CC1"], lenient=False)
+    assert batch.arrays["text"].tobytes() == b"c1ccccc1C1CC1"
+    assert batch.arrays["length"].tolist() == [8, 0, 5]
+
+
+@pytest.mark.parametrize("cut", [0, 1, 3, 6])
+@pytest.mark.parametrize("schema", ["good", "drugood"])
+def test_joined_batches_are_one_batch(cut, schema):
+    whole = graph_batch(ROWS, schema=schema, lenient=True)
+    parts = [graph_batch(part, schema=schema, lenient=True) for part in (ROWS[:cut], ROWS[cut:])]
+    joined = join(parts, [cut, len(ROWS) - cut])
+    assert joined.issues == whole.issues
+    for name, array in whole.arrays.items():
+        np.testing.assert_array_equal(joined.arrays[name], array)
+        assert joined.arrays[name].dtype == array.dtype
+
+
+def test_frames_come_back_as_they_were_sent():
+    stream = io.BytesIO()
+    arrays = {"x": np.arange(6, dtype=np.uint8).reshape(2, 3), "empty": np.empty((0, 4), np.float32)}
+    send(stream, {"smiles": ["C\u0421\n\ud800", "\0"]}, arrays)
+    send(stream, {"ready": True})
+    stream.seek(0)
+    message, found = receive(stream)
+    assert message == {"smiles": ["C\u0421\n\ud800", "\0"]}
+    assert found.keys() == arrays.keys()
+    for name, array in arrays.items():
+        np.testing.assert_array_equal(found[name], array)
+        assert found[name].dtype == array.dtype
+    assert receive(stream) == ({"ready": True}, {})
+    with pytest.raises(EOFError):
+        receive(stream)
+
+
+def test_a_frame_that_is_cut_off_is_no_frame():
+    stream = io.BytesIO()
+    send(stream, {"issues": []}, {"x": np.zeros(9)})
+    for size in (3, 16, 20, len(stream.getvalue()) - 1):
+        with pytest.raises(EOFError):
+            receive(io.BytesIO(stream.getvalue()[:size]))
+
+
+def test_a_fault_of_ours_travels_back_as_text():
+    message, arrays = answer({"job": "graphs", "smiles": ["C"], "options": {"schema": "none", "lenient": False}})
+    assert "KeyError" in message["fault"]
+    assert not arrays
+
+
+def test_issues_of_empty_batches_keep_their_rows():
+    empty = Batch({"length": np.empty(0, np.int64)}, [])
+    full = Batch({"length": np.array([1])}, [Issue(1, "empty", "there is nothing in it")])
+    assert join([empty, full, empty, full], [2, 2, 3, 2]).issues == [
+        Issue(3, "empty", "there is nothing in it"),
+        Issue(8, "empty", "there is nothing in it"),
+    ]
