@@ -20,6 +20,7 @@ from mphil.methods import METHODS
 
 FOLDER = Path(__file__).parent / "reference"
 RECORDS = Path(__file__).parents[1] / "benchmarks" / "results"
+README = Path(__file__).parents[1] / "README.md"
 LAST = 10
 NOTE = "<!-- Written by `make docs`; edit the code instead. -->\n\n"
 
@@ -132,6 +133,23 @@ def results() -> str:
     return "\n".join(texts)
 
 
+def headline() -> str:
+    """The README's table: what every record says, under the selection rule of the paper."""
+    lines = [row("benchmark", "method", "seeds", "epochs", "ID test", "OOD test"), row(*["---"] * 6)]
+    for file in sorted(RECORDS.glob("compare-*.jsonl")):
+        runs = [json.loads(line) for line in file.read_text().splitlines()]
+        cells = (line.strip("| ").split(" | ") for line in result_rows(runs))
+        lines += [row(runs[0]["benchmark"], *line[:5]) for line in cells]
+    return "\n".join(lines)
+
+
+def with_headline(readme: str) -> str:
+    """The README with its table written anew."""
+    begin, end = "<!-- results: written by make docs -->\n", "\n<!-- end of results -->"
+    before, rest = readme.split(begin)
+    return before + begin + headline() + end + rest.split(end)[1]
+
+
 def study() -> str:
     """The study of MPHIL's decisions on Motif: a line per setting, a column per held-out base."""
     records = [json.loads(line) for line in (RECORDS / "study-motif.jsonl").read_text().splitlines()]
@@ -167,3 +185,4 @@ if __name__ == "__main__":
     FOLDER.mkdir(exist_ok=True)
     for file, text in pages().items():
         (FOLDER / file).write_text(text)
+    README.write_text(with_headline(README.read_text()))

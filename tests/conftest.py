@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,6 +12,9 @@ import pytest
 import torch
 
 from tests.command import CommandServer
+
+# A suite started in the background inherits an ignored Ctrl-C, and would wait for interrupts that never come.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Tensors are tiny here: further threads only wait for each other, and several workers share the cores.
 torch.set_num_threads(1)

@@ -24,6 +24,11 @@ def test_reference_is_what_make_docs_writes(build):
         assert (ROOT / "docs" / "reference" / name).read_text() == text, f"run `make docs`: {name} is out of date"
 
 
+def test_readme_shows_what_the_records_say(build):
+    readme = (ROOT / "README.md").read_text()
+    assert build.with_headline(readme) == readme, "run `make docs`"
+
+
 @pytest.mark.parametrize(
     "document", [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 )

@@ -160,7 +160,7 @@ def _ask(job: str, rows: Rows, options: Mapping[str, Any], workers: int | None, 
 
 def _key(job: str, rows: Rows, options: Mapping[str, Any]) -> str:
     """Hash of all that an answer depends on."""
-    bounds = {name: value for name, value in vars(limits).items() if name.startswith("MAX_")}
+    bounds = [limits.MAX_SMILES_LENGTH, limits.MAX_ATOMS, limits.MAX_CHARGE]
     facts = {"format": FORMAT, "rdkit": rdBase.rdkitVersion, "job": job, "options": dict(options), "limits": bounds}
     if "schema" in options:
         facts["schema"] = SCHEMAS[options["schema"]].name
