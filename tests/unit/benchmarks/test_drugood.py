@@ -21,12 +21,14 @@ EC50 = {
     "size": [4684, 1513, 1753, 2313, 2398],
 }
 EC50_DOMAINS = {"assay": 194, "scaffold": 5_814, "size": 225}
+SOME_SLOW = ["assay", pytest.param("scaffold", marks=pytest.mark.slow), "size"]
+"""The domains; finding the scaffolds of all molecules takes its time."""
 PARTIAL_OOD = {"assay": [7119, 5747], "scaffold": [5988, 6846], "size": [5643, 5473]}
 
 
 @pytest.fixture
 def cache(tmp_path_factory, monkeypatch):
-    """One cache for all tests of this session: the same molecules are featurised once."""
+    """One cache for all tests: the same molecules are featurised once."""
     folder = tmp_path_factory.getbasetemp() / "drugood-cache"
     monkeypatch.setenv("MPHIL_CACHE", str(folder))
     return folder
@@ -67,7 +69,7 @@ def test_ec50_has_the_published_counts(shared_data, domain):
     assert ((assignment.env >= 0) == inside).all()
 
 
-@pytest.mark.parametrize("domain", DOMAINS)
+@pytest.mark.parametrize("domain", SOME_SLOW)
 def test_the_rules_on_the_union_of_records_give_the_published_parts(shared_data, cache, domain):
     """Published domains are numbered as they appeared, so sorting by number restores an order with the same ties."""
     parts = json.loads(locate(f"drugood-ec50-{domain}").path.read_bytes())["split"]
@@ -83,7 +85,7 @@ def test_the_rules_on_the_union_of_records_give_the_published_parts(shared_data,
         assert {smiles[row] for row in rebuilt[ours].tolist()} == {record["smiles"] for record in parts[theirs]}
 
 
-@pytest.mark.parametrize("domain", ["assay", pytest.param("scaffold", marks=pytest.mark.slow), "size"])
+@pytest.mark.parametrize("domain", SOME_SLOW)
 def test_partial_labels_keep_the_parts_of_the_full_set(shared_data, cache, domain):
     molecules, number, assignment = read_partial(locate("ic50-partial").path, domain, seed=0)
     sizes = counts(assignment.to_split().sizes)
