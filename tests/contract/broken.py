@@ -7,10 +7,11 @@ import random
 import torch
 from torch import nn
 
-from mphil.methods import Losses
+from mphil.methods import Losses, evaluating
 from mphil.methods.erm import ERM
 from mphil.nn.importance import decision_margin
-from mphil.nn.losses import labelled
+from mphil.nn.losses import entry_losses, labelled, masked_mean
+from mphil.nn.memory import Memory
 from mphil.nn.readout import readout
 
 
@@ -233,3 +234,68 @@ class ImportanceByGraph(Toy):
 class InfiniteScore(Toy):
     def ood_score(self, batch):
         return -(self.predict(batch)[:, 0] * 0).log()
+
+
+class Staged(Toy):
+    """An assistant guesses first; the main stage trains hardest where it was wrong."""
+
+    def __init__(self, task, encoder, *, share: float = 0.5):
+        super().__init__(task, encoder)
+        self.share = share
+        self.assistant = ERM(task, encoder)
+        self.weights = Memory(1)
+
+    def stages(self):
+        return {"first": self.share}
+
+    def param_groups(self):
+        return {
+            "first": list(self.assistant.parameters()),
+            "all": [*self.encoder.parameters(), *self.head.parameters()],
+        }
+
+    def loss(self, batch, progress):
+        if progress.stage == "first":
+            return Losses(guess=self.assistant.loss(batch, progress).total)
+        losses = entry_losses(self.predict(batch), batch.y, self.task)
+        return Losses(risk=masked_mean(losses * self.weights.read(batch.index), labelled(batch.y)))
+
+    def steps(self, batch, progress):
+        yield "first" if progress.stage == "first" else "all", self.loss(batch, progress)
+
+    def end_stage(self, parts, progress):
+        with evaluating(self):
+            for batch in parts.train:
+                wrong = entry_losses(self.assistant.predict(batch), batch.y, self.task)
+                self.weights.write(batch.index, 1 + wrong)
+
+
+class MainTwice(Staged):
+    def stages(self):
+        return {"main": 1.0}
+
+
+class EmptyStage(Staged):
+    def stages(self):
+        return {"first": 0.0}
+
+
+class BrokenFirstStage(Staged):
+    def loss(self, batch, progress):
+        losses = super().loss(batch, progress)
+        return losses if progress.stage == "main" else Losses(guess=losses.total * torch.nan)
+
+
+class ForgetsItsStage(Staged):
+    """What the first stage found is not part of the state."""
+
+    def __init__(self, task, encoder):
+        super().__init__(task, encoder)
+        self.factor = 1.0
+
+    def end_stage(self, parts, progress):
+        super().end_stage(parts, progress)
+        self.factor = 2.0
+
+    def loss(self, batch, progress):
+        return Losses(scaled=super().loss(batch, progress).total * self.factor)

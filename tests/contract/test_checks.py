@@ -57,10 +57,10 @@ class Frozen(broken.Toy):
         return {"all": [p for p in self.parameters() if p.requires_grad]}
 
 
-@pytest.mark.parametrize("method", [broken.Toy, Adversarial, Environments, Frozen])
+@pytest.mark.parametrize("method", [broken.Toy, Adversarial, Environments, Frozen, broken.Staged])
 def test_good_methods_pass(method):
     names = check_method(method, seed=1)
-    assert len(names) == len(set(names)) == 14
+    assert len(names) == len(set(names)) == 15
     assert "binary: gradients" in names
 
 
@@ -73,6 +73,9 @@ BROKEN = [
     (broken.DefaultBeyondJson, "hyperparameters", "JSON"),
     (broken.PresetWithTypo, "hyperparameters", "did you mean weight"),
     (broken.SearchesUnknown, "hyperparameters", r"search_space names \['weight'\]"),
+    (broken.MainTwice, "stages", "the last stage is called 'main' by itself"),
+    (broken.EmptyStage, "stages", "the stage 'first' takes 0.0 of the epochs"),
+    (broken.BrokenFirstStage, "finite loss", "the loss term 'guess' is nan"),
     (broken.VectorLoss, "finite loss", r"'classification' has shape \(12,\); reduce it"),
     (broken.Detached, "gradients", r"no gradient reaches \['scale'\]"),
     (broken.Cancelled, "gradients", r"no gradient reaches \['gate.weight', 'gate.bias'\]"),
@@ -92,6 +95,7 @@ BROKEN = [
     (broken.OtherRandomNumbers, "determinism", "differ under one seed"),
     (broken.HiddenState, "state round trip", r"'predict'.* register_buffer\(\) it"),
     (broken.HiddenCounter, "state round trip", "training goes on differently"),
+    (broken.ForgetsItsStage, "state round trip", "in stage 'main' after a state round trip"),
     (broken.LearnsInEvaluation, "quiet evaluation", r"loss\(\) changes \['seen'\] in evaluation mode"),
     (broken.LeavesGradients, "quiet evaluation", r"leaves gradients on \['head.weight', 'head.bias'\]"),
     (broken.SwitchesMode, "quiet evaluation", "switches the method to training mode"),

@@ -33,11 +33,13 @@ class Loader:
         store: the graphs.
         graphs: positions of the part in the store.
         batch_size: graphs in a batch; the last one holds the rest.
+        device: where the batches go.
     """
 
     store: GraphStore
     graphs: Tensor
     batch_size: int
+    device: str = "cpu"
 
     def __post_init__(self) -> None:
         if self.batch_size < 1:
@@ -58,4 +60,4 @@ class Loader:
 
     def _batches(self, order: Tensor, start: int) -> Iterator[Batch]:
         firsts = range(0, len(order), self.batch_size)[start:]
-        return (self.store.batch(order[first : first + self.batch_size]) for first in firsts)
+        return (self.store.batch(order[first : first + self.batch_size]).to(self.device) for first in firsts)

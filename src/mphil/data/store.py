@@ -24,7 +24,7 @@ from mphil.files import replace_folder
 FORMAT = 1
 T = TypeVar("T")
 Batch: TypeAlias = Data
-"""A batch is a PyG `Data` with x, edge_index, edge_attr, batch, ptr, y, env and index."""
+"""A batch is a PyG `Data` with x, edge_index, edge_attr, batch, ptr, y, env, index and, for molecules, smiles."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,6 +83,10 @@ class GraphStore:
 
     def __len__(self) -> int:
         return int(self.node_ptr.numel()) - 1
+
+    def __repr__(self) -> str:
+        nodes, edges = self.x.shape[0], self.edge_index.shape[1]
+        return f"GraphStore({len(self):,} graphs, {nodes:,} nodes, {edges:,} edges, {self.y.shape[1]} tasks)"
 
     @property
     def n_nodes(self) -> Tensor:
@@ -153,6 +157,8 @@ class GraphStore:
             env=self.env[graphs],
             index=self.index[graphs],
         )
+        if self.smiles is not None:
+            batch.smiles = [self.smiles[i] for i in graphs.tolist()]
         if extras:
             for name, tensor in self.extras.items():
                 batch[name] = tensor[_rows(name, nodes, edges, graphs)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar
 
@@ -18,17 +19,31 @@ from mphil.task import Kind, Task
 
 @dataclass(frozen=True)
 class Progress:
-    """Where training stands; every schedule is a pure function of it."""
+    """Where training stands; every schedule is a pure function of it. Steps and epochs count inside the stage."""
 
     step: int = 0
     epoch: int = 0
     total_steps: int = 1
     total_epochs: int = 1
+    stage: str = "main"
 
     @property
     def fraction(self) -> float:
         """0 at the first step, towards 1 at the last."""
         return self.step / max(1, self.total_steps)
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What a method may look at between steps, as batches in stored order.
+
+    Attributes:
+        train: the training part.
+        validation: the OOD validation part; it may be empty.
+    """
+
+    train: Iterable[Batch]
+    validation: Iterable[Batch] = ()
 
 
 class Losses(dict[str, Tensor]):
@@ -53,6 +68,7 @@ class Method(nn.Module):
     paper: ClassVar[str]
     needs: ClassVar[frozenset[str]]
     tasks: ClassVar[frozenset[Kind]]
+    refuses: ClassVar[Mapping[Kind, str]]
     search_space: ClassVar[Mapping[str, Any]]
     presets: ClassVar[Mapping[str, Mapping[str, Any]]]
 
@@ -85,12 +101,38 @@ class Method(nn.Module):
         """Parameters by group; each group has an optimiser of its own."""
         return {"all": list(self.parameters())}
 
+    def learning_rates(self) -> dict[str, float]:
+        """Factor of the learning rate for groups that do not move at 1."""
+        return {}
+
     def steps(self, batch: Batch, progress: Progress) -> Iterator[tuple[str, Losses]]:
         """What to minimise, one after the other, on a batch: (group to move, its losses)."""
         yield "all", self.loss(batch, progress)
 
-    def begin_epoch(self, train: Iterable[Batch], progress: Progress) -> None:
-        """Called before every epoch with the training part in stored order."""
+    def stages(self) -> dict[str, float]:
+        """Earlier stages of training, in order: name and epochs, as a share of the epochs of the main stage."""
+        return {}
+
+    def prepare(self, parts: Parts) -> None:
+        """Called before the first step of a new or a resumed run: what follows from the training graphs alone."""
+
+    def begin_epoch(self, parts: Parts, progress: Progress) -> None:
+        """Called before every epoch of every stage."""
+
+    def end_stage(self, parts: Parts, progress: Progress) -> None:
+        """Called after the last epoch of an earlier stage; what it leaves behind must be in the state."""
+
+
+@contextmanager
+def evaluating(method: nn.Module) -> Iterator[None]:
+    """In evaluation mode and without gradients; afterwards the mode is what it was."""
+    was_training = method.training
+    method.eval()
+    try:
+        with torch.no_grad():
+            yield
+    finally:
+        method.train(was_training)
 
 
 METHODS: Registry[type[Method]] = Registry("method", "mphil.methods")
@@ -103,7 +145,7 @@ def register(
     *,
     paper: str,
     needs: Iterable[str] = (),
-    tasks: Iterable[Kind] = ALL_TASKS,
+    refuses: Mapping[Kind, str] | None = None,
     search_space: Mapping[str, Any] | None = None,
     presets: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> Callable[[M], M]:
@@ -113,14 +155,15 @@ def register(
         name: what people type.
         paper: where the method was published.
         needs: what the data must have: `env` (environment labels), `molecules`.
-        tasks: the kinds of task it is defined for.
+        refuses: the kinds of task it is not defined for, with the reason.
         search_space: hyperparameters worth tuning, with the values to try.
         presets: named sets of hyperparameters.
     """
 
     def add(cls: M) -> M:
         cls.name, cls.paper = name, paper
-        cls.needs, cls.tasks = frozenset(needs), frozenset(tasks)
+        cls.needs, cls.refuses = frozenset(needs), dict(refuses or {})
+        cls.tasks = frozenset(kind for kind in ALL_TASKS if kind not in cls.refuses)
         cls.search_space, cls.presets = dict(search_space or {}), dict(presets or {})
         METHODS.add(name, cls)
         return cls
@@ -140,5 +183,8 @@ def build_method(name: str, task: Task, encoder: EncoderConfig, args: Mapping[st
     """Build a method by name, refusing tasks it is not defined for."""
     cls = METHODS[name]
     if task.kind not in cls.tasks:
-        raise UsageError(f"{name} is not defined for {task.kind} tasks; it supports {', '.join(sorted(cls.tasks))}")
+        raise UsageError(
+            f"{name} is not defined for {task.kind} tasks: {cls.refuses[task.kind]}; "
+            f"it supports {', '.join(sorted(cls.tasks))}"
+        )
     return cls(task, encoder, **resolve_hyperparameters(cls, None, args))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from typing import Literal
 
 import torch
@@ -12,7 +11,7 @@ from torch import Tensor, nn
 from mphil.config import EncoderConfig
 from mphil.data.store import Batch
 from mphil.errors import UsageError
-from mphil.methods.base import Losses, Method, Progress, register
+from mphil.methods.base import Losses, Method, Parts, Progress, evaluating, register
 from mphil.nn import sphere
 from mphil.nn.encoder import Encoder, mlp
 from mphil.nn.importance import node_contribution
@@ -236,15 +235,16 @@ class MPHIL(Method):
         fresh = self.weigh(z, prototypes, pruned=False)
         return sphere.product_logits(sphere.similarity(z, prototypes.detach()), fresh, self.aggregate)
 
-    @torch.no_grad()
-    def begin_epoch(self, train: Iterable[Batch], progress: Progress) -> None:
+    def begin_epoch(self, parts: Parts, progress: Progress) -> None:
         """For the two per-epoch rules: place all training graphs and move the prototypes to them."""
         if not self.update.startswith("epoch"):
             return
-        was_training = self.training
-        self.eval()
-        placed = [(self.embed(batch), one_hot(batch.y, self.task.n_classes)) for batch in train]
-        self.train(was_training)
+        with evaluating(self):
+            placed = [(self.embed(batch), one_hot(batch.y, self.task.n_classes)) for batch in parts.train]
+            self._refit(placed)
+
+    def _refit(self, placed: list[tuple[Tensor, Tensor]]) -> None:
+        """Move the prototypes to points of the sphere and the classes they belong to."""
         z = torch.cat([points for points, _ in placed])
         membership = torch.cat([members for _, members in placed]).to(z.dtype)
         if self.update == "epoch-mean":

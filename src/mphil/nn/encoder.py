@@ -111,12 +111,20 @@ class Encoder(nn.Module):
     """A GIN, with or without a virtual node: a batch of graphs -> (n_nodes, width) node features.
 
     After every layer: batch normalisation, ReLU (not after the last of several), dropout.
+
+    Args:
+        config: its settings.
+        embedded: it goes on from node features of its own width, given as `x`, and has no input layer.
     """
 
-    def __init__(self, config: EncoderConfig) -> None:
+    def __init__(self, config: EncoderConfig, *, embedded: bool = False) -> None:
         super().__init__()
         self.width = config.width
-        self.embed, before = embed_nodes(config.node, config.edge, config.width)
+        self.embed: nn.Module | None
+        if embedded:
+            self.embed, before = None, config.width
+        else:
+            self.embed, before = embed_nodes(config.node, config.edge, config.width)
         widths = [before] + [config.width] * (config.layers - 1)
         self.layers = nn.ModuleList(GINLayer(w, config.width, config.edge) for w in widths)
         self.norms = nn.ModuleList(BatchNorm(config.width) for _ in widths)
@@ -135,7 +143,7 @@ class Encoder(nn.Module):
 
         Args:
             batch: the graphs.
-            x: (n_nodes, w) embedded input to use in place of the batch's own features.
+            x: (n_nodes, width) node features to go on from in place of the batch's own.
             edge_weight: (n_edges,) factor of every message.
             node_weight: (n_nodes,) factor of everything a node says to others: 0 hides it from them, while its own
                 row remains and the readout decides whether it counts.
@@ -147,7 +155,7 @@ class Encoder(nn.Module):
         if node_weight is not None:
             said = node_weight.index_select(0, batch.edge_index[0])
             weight = said if weight is None else weight * said
-        h = self.embed(batch.x) if x is None else x
+        h = self._input(batch, x)
         state = None if self.virtual is None else self.virtual.state.expand(batch.ptr.numel() - 1, -1)
         last = len(self.layers) - 1
         for number, (layer, norm) in enumerate(zip(self.layers, self.norms, strict=True)):
@@ -160,3 +168,11 @@ class Encoder(nn.Module):
             if self.virtual is not None and state is not None and 0 < number < last:
                 state = self.virtual.gather(h, state, batch.batch, node_weight)
         return h
+
+    def _input(self, batch: Batch, x: Tensor | None) -> Tensor:
+        if x is not None:
+            return x
+        if self.embed is None:
+            raise ValueError("an encoder without an input layer needs x")
+        embedded: Tensor = self.embed(batch.x)
+        return embedded

@@ -25,7 +25,7 @@ TOLERANCES = {torch.float32: 1e-5, torch.float64: 1e-10}
 
 def class_facts(method: type[Method]) -> None:
     """`@register` was applied, with facts that mean something."""
-    for fact in ("name", "paper", "needs", "tasks", "search_space", "presets"):
+    for fact in ("name", "paper", "needs", "tasks", "refuses", "search_space", "presets"):
         require(hasattr(method, fact), f"the class has no {fact!r}; decorate it with @register")
     require(bool(method.name and method.paper), "name and paper must not be empty")
     require(method.needs <= NEEDS, f"needs is {sorted(method.needs)}; known are {sorted(NEEDS)}")
@@ -57,29 +57,38 @@ def hyperparameters(method: type[Method]) -> None:
 
 
 def finite_loss(trial: Trial) -> None:
-    """The loss is finite, in training and in evaluation mode."""
+    """The loss of every stage is finite, in training and in evaluation mode."""
     batch = trial.batch()
-    method = trial.started(batch)
-    for mode in (True, False):
-        check_losses(method.train(mode).loss(batch, Progress()))
+    for stage in [*trial.build().stages(), "main"]:
+        method = trial.build().train()
+        trial.pass_stages(method, batch, until=stage)
+        for mode in (True, False):
+            check_losses(method.train(mode).loss(batch, Progress(stage=stage)))
+
+
+def stages(trial: Trial) -> None:
+    """Earlier stages have names of their own and take a positive share of the epochs."""
+    for stage, share in trial.build().stages().items():
+        require(stage != "main", "the last stage is called 'main' by itself; stages() names those before it")
+        require(share > 0, f"the stage {stage!r} takes {share} of the epochs; leave it out or give it some")
 
 
 def gradients(trial: Trial) -> None:
     """Every declared parameter is moved by the losses of its own group, and none is forgotten.
 
-    Asked of each tensor over a few steps, not of each entry: ReLU and dropout may silence single weights. A vector may
-    move by rounding alone, since a bias in front of a batch normalisation or a softmax cancels by construction; a
-    matrix must move by more.
+    Asked of each tensor over a few epochs of every stage, not of each entry: ReLU and dropout may silence single
+    weights. A vector may move by rounding alone, since a bias in front of a batch normalisation or a softmax cancels
+    by construction; a matrix must move by more.
     """
     batch = to_dtype(trial.batch(), torch.float64)
-    method = trial.started(batch)
+    method = trial.build().to(torch.float64).train()
     grouped = [parameter for group in method.param_groups().values() for parameter in group]
     declared = {name: parameter for name, parameter in method.named_parameters() if parameter.requires_grad}
     forgotten = [name for name, parameter in declared.items() if parameter not in set(grouped)]
     require(not forgotten, f"no group of param_groups() has {forgotten}; add them or set requires_grad to False")
     require(len(grouped) == len(set(grouped)), "a parameter is in two groups of param_groups()")
 
-    trace = trial.train(method, batch, steps=3)
+    trace = trial.pass_stages(method, batch) + trial.train(method, batch, steps=8)
     largest = {
         name: max(float(step[key].abs().max()) if key in step else 0.0 for step in trace)
         for name, key in ((name, f"gradient of {name}") for name in declared)
@@ -184,19 +193,24 @@ def determinism(trial: Trial) -> None:
 
 
 def state_round_trip(trial: Trial) -> None:
-    """A new instance given the state of a trained one predicts and goes on training with the same bits."""
-    method, copy = trial.trained(), trial.build(other_weights=True)
-    state = method.state_dict()
-    foreign = [name for name, value in state.items() if not isinstance(value, Tensor)]
-    require(not foreign, f"the state holds {foreign}, which are no tensors and cannot be saved")
-    copy.load_state_dict(snapshot(state))
-    changed = differing(outputs(method, trial.batch()), outputs(copy.eval(), trial.batch()))
+    """A new instance given the state of another, in any stage, predicts and goes on training with the same bits."""
+    batch = trial.batch()
     hint = "something learned is not in state_dict(); make it a parameter or register_buffer() it"
-    require(not changed, f"{changed} differ after a state round trip: {hint}")
-    went_on = [trial.train(one.train(), trial.batch()) for one in (method, copy)]
-    for before, after in zip(*went_on, strict=True):
-        changed = differing(before, after)
-        require(not changed, f"training goes on differently after a state round trip ({changed[:3]}): {hint}")
+    for stage in [*trial.build().stages(), "main"]:
+        method, copy = trial.build().train(), trial.build(other_weights=True).train()
+        trial.pass_stages(method, batch, until=stage)
+        trial.train(method, batch, steps=2, stage=stage)
+        state = method.state_dict()
+        foreign = [name for name, value in state.items() if not isinstance(value, Tensor)]
+        require(not foreign, f"the state holds {foreign}, which are no tensors and cannot be saved")
+        copy.load_state_dict(snapshot(state))
+        changed = differing(outputs(method.eval(), batch), outputs(copy.eval(), batch))
+        require(not changed, f"{changed} differ after a state round trip in stage {stage!r}: {hint}")
+        trial.prepare(copy, batch)
+        went_on = [trial.train(one.train(), batch, stage=stage) for one in (method, copy)]
+        for before, after in zip(*went_on, strict=True):
+            changed = differing(before, after)
+            require(not changed, f"training goes on differently in stage {stage!r} after a state round trip: {hint}")
 
 
 def quiet_evaluation(trial: Trial) -> None:
@@ -234,6 +248,7 @@ def _check_finite_state(method: Method) -> None:
 
 CLASS_CHECKS = (class_facts, hyperparameters)
 TRIAL_CHECKS = (
+    stages,
     finite_loss,
     gradients,
     prediction,

@@ -9,11 +9,28 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from mphil.data.features import Features
+from mphil.data.molecules import molecule_store
 from mphil.data.store import Batch, GraphStore
 from mphil.task import Task
 
 N_NODES = (7, 1, 9, 4, 6, 11, 5, 8, 3, 10, 2, 6)
 """Nodes of the graphs unless told otherwise: one has a single node, three have no edges, others have isolated nodes."""
+
+MOLECULES = (
+    "CC(=O)NCCc1ccccc1",
+    "C",
+    "COc1ccc(CN2CCOCC2)cc1",
+    "CCOC(=O)C",
+    "O",
+    "CC(C)NC(=O)c1ccncc1",
+    "CCO",
+    "O=S(=O)(NC1CC1)c1ccccc1",
+    "CC#N",
+    "[Na+].CC(=O)[O-]",
+    "N",
+    "CC1CCN(C(=O)C)CC1",
+)
+"""Two molecules are a single atom, one is in two pieces, some have bonds that a chemist would cut."""
 
 
 def random_graphs(
@@ -58,6 +75,14 @@ def random_graphs(
             )
         )
     return GraphStore.from_pyg(graphs, node_features=node, edge_features=edge)
+
+
+def labelled_molecules(task: Task, *, seed: int = 0) -> GraphStore:
+    """Twelve small molecules with their SMILES; labels and environments as in `random_graphs`."""
+    generator = torch.Generator().manual_seed(seed)
+    y = torch.stack([_label(task, number, generator) for number in range(len(MOLECULES))])
+    env = torch.arange(len(MOLECULES)) // 2 % 3
+    return molecule_store(MOLECULES, y, env=env, workers=0, progress=False)[0]
 
 
 def random_features(features: Features, rows: int, generator: torch.Generator) -> Tensor | None:

@@ -13,9 +13,9 @@ from mphil.config import EncoderConfig
 from mphil.data.features import Features
 from mphil.data.store import Batch, GraphStore
 from mphil.errors import UsageError
-from mphil.methods.base import Losses, Method, Progress
+from mphil.methods.base import Losses, Method, Parts, Progress
 from mphil.task import Kind, Task
-from mphil.testing.graphs import random_graphs
+from mphil.testing.graphs import labelled_molecules, random_graphs
 
 TASKS: dict[Kind, Task] = {
     "multiclass": Task("multiclass", 3, "accuracy"),
@@ -58,9 +58,20 @@ class Trial:
         """Structure alone for multi-class tasks; molecules, and a virtual node, for the others."""
         task = TASKS[kind]
         bare = kind == "multiclass" and "molecules" not in method.needs
-        node, edge = (Features.constant(), Features.none()) if bare else (ATOMS, BONDS)
-        encoder = EncoderConfig(kind="gin" if bare else "vgin", layers=3, width=12, dropout=0.2, node=node, edge=edge)
-        return cls(method, args, task, encoder, random_graphs(task, node, edge, seed=seed), seed)
+        if "molecules" in method.needs:
+            graphs = labelled_molecules(task, seed=seed)
+        else:
+            node, edge = (Features.constant(), Features.none()) if bare else (ATOMS, BONDS)
+            graphs = random_graphs(task, node, edge, seed=seed)
+        encoder = EncoderConfig(
+            kind="gin" if bare else "vgin",
+            layers=3,
+            width=12,
+            dropout=0.2,
+            node=graphs.node_features,
+            edge=graphs.edge_features,
+        )
+        return cls(method, args, task, encoder, graphs, seed)
 
     def build(self, other_weights: bool = False) -> Method:
         """A new instance, with the weights of this trial's seed or with different ones."""
@@ -74,10 +85,29 @@ class Trial:
         return batch
 
     def started(self, batch: Batch) -> Method:
-        """A new instance at the beginning of an epoch that consists of this batch."""
+        """A new instance at the beginning of the main stage, whose epochs consist of this batch."""
         method = self.build().to(batch.y.dtype).train()
-        method.begin_epoch([batch], Progress())
+        self.pass_stages(method, batch)
         return method
+
+    def prepare(self, method: Method, batch: Batch) -> Parts:
+        """Let a method look at its training graphs, as the trainer does when a run begins or is taken up again."""
+        parts = Parts([batch], [batch])
+        torch.manual_seed(self.seed)
+        method.prepare(parts)
+        return parts
+
+    def pass_stages(self, method: Method, batch: Batch, until: str = "main") -> Trace:
+        """Take a method through its earlier stages to the first step of the stage `until`."""
+        parts, trace = self.prepare(method, batch), Trace()
+        for stage in [*method.stages(), "main"]:
+            method.begin_epoch(parts, Progress(stage=stage))
+            if stage == until:
+                break
+            trace += self.train(method, batch, steps=2, stage=stage)
+            torch.manual_seed(self.seed)
+            method.end_stage(parts, Progress(step=2, epoch=2, total_steps=2, total_epochs=2, stage=stage))
+        return trace
 
     def trained(self) -> Method:
         """An instance after a few steps of training, in evaluation mode."""
@@ -86,15 +116,16 @@ class Trial:
         self.train(method, batch, steps=2)
         return method.eval()
 
-    def train(self, method: Method, batch: Batch, steps: int = 1) -> Trace:
-        """Take optimiser steps in the method's present mode, each drawing the random numbers of its number."""
+    def train(self, method: Method, batch: Batch, steps: int = 1, stage: str = "main") -> Trace:
+        """Take steps in the method's present mode, an epoch each, drawing the random numbers of their number."""
         groups = method.param_groups()
         optimizers = {name: torch.optim.Adam(parameters, lr=1e-3, fused=True) for name, parameters in groups.items()}
         names = {parameter: name for name, parameter in method.named_parameters()}
         trace: Trace = []
         for step in range(steps):
             torch.manual_seed(self.seed + step)
-            for group, losses in method.steps(batch, Progress(step=step, total_steps=steps + 1)):
+            progress = Progress(step, epoch=step, total_steps=steps + 1, total_epochs=steps + 1, stage=stage)
+            for group, losses in method.steps(batch, progress):
                 require(group in groups, f"steps() names the group {group!r}; param_groups() has {', '.join(groups)}")
                 optimizers[group].zero_grad()
                 check_losses(losses)

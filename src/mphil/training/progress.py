@@ -23,16 +23,24 @@ class TrainingBar(Listener):
     """
 
     def __init__(self, bar: Progress, label: str, start: TrainProgress) -> None:
-        self._bar = bar
-        self._task = bar.add_task(label, completed=start.step, total=start.total_steps, epoch=_epoch(start), note="")
+        self._bar, self._label, self._stage = bar, label, start.stage
+        self._task = bar.add_task(
+            self._title(start), completed=start.step, total=start.total_steps, epoch=_epoch(start), note=""
+        )
 
     def batch_done(self, progress: TrainProgress, losses: Mapping[str, float]) -> None:
+        if progress.stage != self._stage:
+            self._stage = progress.stage
+            self._bar.reset(self._task, total=progress.total_steps, description=self._title(progress))
         self._bar.update(self._task, completed=progress.step, epoch=_epoch(progress))
 
     def epoch_done(self, history: list[dict[str, Any]], progress: TrainProgress) -> None:
         scores = history[-1]["scores"]
         shown = [f"{part} {scores[part]:.3f}" for part in ("id_val", "ood_val") if scores[part] is not None]
         self._bar.update(self._task, note=" ".join(shown))
+
+    def _title(self, progress: TrainProgress) -> str:
+        return self._label if progress.stage == "main" else f"{self._label}, {progress.stage}"
 
 
 def _epoch(progress: TrainProgress) -> str:

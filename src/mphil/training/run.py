@@ -21,13 +21,13 @@ from mphil.data.loader import derive_seed
 from mphil.errors import IntegrityError, UsageError
 from mphil.evaluate.selection import best_epoch
 from mphil.files import write_json
-from mphil.methods.base import Method, build_method
+from mphil.methods.base import METHODS, Method, build_method
 from mphil.training.checkpoint import Checkpoints
 from mphil.training.lock import lock_run
 from mphil.training.logs import FileLog, TensorBoardLog, summary_writer
 from mphil.training.progress import training_bar
 from mphil.training.settings import Wanted, merge, resolve
-from mphil.training.trainable import check_trainable
+from mphil.training.trainable import check_needs, check_trainable
 from mphil.training.trainer import RULES, Trainer
 
 NO_EFFECT = ("checkpoint_minutes", "tensorboard")
@@ -92,6 +92,7 @@ def train(
 def execute(config: RunConfig, benchmark: Benchmark, folder: Path | None, *, resume: bool = False) -> Run:
     """Carry out a run; in a folder, it can be cut at any point and taken up again."""
     check_trainable(benchmark, config.train)
+    check_needs(METHODS[config.method.name], benchmark)
     if config.train.tensorboard:
         summary_writer()
     torch.manual_seed(derive_seed(config.seed, "weights"))
@@ -189,6 +190,7 @@ def summarise(trainer: Trainer, config: RunConfig) -> dict[str, Any]:
         "metric": trainer.benchmark.task.metric,
         "selections": {rule: chosen[rule] for rule in RULES if rule in chosen},
         "last": last,
+        "earlier_stages": trainer.at.earlier,
         "seeds": {"training": config.seed, "data": config.benchmark.args.get("seed")},
         "config": config.model_dump(mode="json"),
         "fingerprint": fingerprint(config, trainer.benchmark),

@@ -9,6 +9,7 @@ from mphil.benchmarks.base import Benchmark
 from mphil.config import TrainConfig
 from mphil.data.features import Features
 from mphil.errors import DataError, UsageError
+from mphil.methods.base import Method
 from mphil.task import Task
 
 
@@ -27,6 +28,15 @@ def check_trainable(benchmark: Benchmark, config: TrainConfig) -> None:
     if store.edge_attr is not None:
         check_codes(f"{name}: edge_attr", store.edge_features, store.edge_attr)
     check_labels(name, store.y, train, benchmark.task)
+
+
+def check_needs(method: type[Method], benchmark: Benchmark) -> None:
+    """Refuse data that lack what the method works with."""
+    name, store = benchmark.name or "the data", benchmark.store
+    if "molecules" in method.needs and store.smiles is None:
+        raise UsageError(f"{method.name} takes molecules apart, and the graphs of {name} are no molecules")
+    if "env" in method.needs and not (store.env[benchmark.split.train] >= 0).any():
+        raise UsageError(f"{method.name} needs environment labels, and the training graphs of {name} have none")
 
 
 def check_device(device: str) -> None:

@@ -17,10 +17,11 @@ from mphil.benchmarks.base import Benchmark
 from mphil.config import TrainConfig
 from mphil.data.loader import Loader, derive_seed
 from mphil.data.split import PARTS, Part
+from mphil.data.store import Batch
 from mphil.errors import DataError
 from mphil.evaluate.prediction import score_parts
 from mphil.evaluate.selection import best_epoch
-from mphil.methods.base import Method, Progress
+from mphil.methods.base import Method, Parts, Progress
 from mphil.training.checkpoint import Checkpoints, flatten_optimizer, restore_optimizer
 from mphil.training.interrupt import Interrupt
 from mphil.training.trainable import check_trainable
@@ -44,24 +45,28 @@ class Position:
     """Where the loop stands; with the tensors, all that is needed to go on as if nothing had happened.
 
     Attributes:
-        epoch: epochs done.
+        stage: stages done.
+        epoch: epochs done of the present stage.
         batch: batches done of the present epoch.
-        step: batches done in all.
-        seconds: time spent on them.
+        step: batches done of the present stage.
+        seconds: time spent in all.
         loss_sums: terms of the loss, summed over the batches of the present epoch.
-        history: a record of every epoch done.
+        history: a record of every epoch done of the main stage.
+        earlier: a record of every epoch done of the stages before it.
     """
 
+    stage: int = 0
     epoch: int = 0
     batch: int = 0
     step: int = 0
     seconds: float = 0.0
     loss_sums: dict[str, float] = field(default_factory=dict)
     history: list[dict[str, Any]] = field(default_factory=list)
+    earlier: list[dict[str, Any]] = field(default_factory=list)
 
 
 class Trainer:
-    """Fits a method to the training part of a benchmark.
+    """Fits a method to the training part of a benchmark: the method's earlier stages, if it has any, then the main one.
 
     Every random number is a function of (seed, step), the order of graphs of (seed, epoch), so a run that was cut
     anywhere and taken up from its last checkpoint ends with the same bits as one that was not.
@@ -92,9 +97,15 @@ class Trainer:
         self.method, self.benchmark, self.config, self.seed = method.to(config.device), benchmark, config, seed
         self.checkpoints = checkpoints
         self.listeners: list[Listener] = []
-        self.loader = Loader(benchmark.store, benchmark.split.train, config.batch_size)
+        self.loader = Loader(benchmark.store, benchmark.split.train, config.batch_size, config.device)
+        self.parts = Parts(*(self._in_order(part) for part in ("train", "ood_val")))
+        self.stages = [(name, math.ceil(share * config.epochs)) for name, share in method.stages().items()]
+        self.stages.append(("main", config.epochs))
+        rates = method.learning_rates()
         self.optimizers = {
-            name: torch.optim.Adam(parameters, lr=config.lr, weight_decay=config.weight_decay, fused=True)
+            name: torch.optim.Adam(
+                parameters, lr=config.lr * rates.get(name, 1.0), weight_decay=config.weight_decay, fused=True
+            )
             for name, parameters in method.param_groups().items()
         }
         self.at = Position()
@@ -104,20 +115,26 @@ class Trainer:
 
     @property
     def progress(self) -> Progress:
-        total = self.config.epochs * len(self.loader)
+        stage, epochs = self.stages[self.at.stage]
+        total = epochs * len(self.loader)
         return Progress(
             step=self.at.step,
             epoch=self.at.epoch,
             total_steps=min(total, self.config.max_steps or total),
-            total_epochs=self.config.epochs,
+            total_epochs=epochs,
+            stage=stage,
         )
 
     def fit(self) -> list[dict[str, Any]]:
-        """Train to the end, or until a limit; returns the record of every epoch.
+        """Train to the end, or until a limit; returns the record of every epoch of the main stage.
 
         An interrupt (Ctrl-C, SIGTERM) is passed on as soon as the present step is done and saved.
         """
         with Interrupt() as interrupt:
+            if not self._finished():
+                self._seed("prepare")
+                self.method.train()
+                self.method.prepare(self.parts)
             while not self._finished():
                 self._train_epoch(interrupt)
                 self._close_epoch()
@@ -132,9 +149,21 @@ class Trainer:
         """Put the weights of the epoch that `rule` chose into the method."""
         self.method.load_state_dict(self.best[rule])
 
+    def _in_order(self, part: Part) -> Loader:
+        config = self.config
+        return Loader(self.benchmark.store, self.benchmark.split[part], config.eval_batch_size, config.device)
+
+    def _stage_seed(self) -> int:
+        """Every stage has random numbers of its own; those of the main stage do not depend on the ones before."""
+        stage = self.progress.stage
+        return self.seed if stage == "main" else derive_seed(self.seed, f"stage {stage}")
+
+    def _seed(self, stream: str, number: int = 0) -> None:
+        torch.manual_seed(derive_seed(self._stage_seed(), stream, number))
+
     def _finished(self) -> bool:
         config, at = self.config, self.at
-        if at.batch:
+        if at.batch or at.stage < len(self.stages) - 1:
             return False
         if at.step >= self.progress.total_steps:
             return True
@@ -149,13 +178,11 @@ class Trainer:
         before = at.seconds
         self.method.train()
         if at.batch == 0:
-            torch.manual_seed(derive_seed(self.seed, "epoch", at.epoch))
-            in_order = Loader(self.loader.store, self.loader.graphs, self.config.eval_batch_size)
-            self.method.begin_epoch((batch.to(self.config.device) for batch in in_order), self.progress)
-        for batch in islice(
-            self.loader.epoch(self.seed, at.epoch, start=at.batch), self.progress.total_steps - at.step
-        ):
-            losses = self._train_step(batch.to(self.config.device))
+            self._seed("epoch", at.epoch)
+            self.method.begin_epoch(self.parts, self.progress)
+        order = self.loader.epoch(self._stage_seed(), at.epoch, start=at.batch)
+        for batch in islice(order, self.progress.total_steps - at.step):
+            losses = self._train_step(batch)
             for name, value in losses.items():
                 at.loss_sums[name] = at.loss_sums.get(name, 0.0) + value
             at.batch += 1
@@ -169,9 +196,9 @@ class Trainer:
                 saved = now
             interrupt.strike()
 
-    def _train_step(self, batch: Any) -> dict[str, float]:
+    def _train_step(self, batch: Batch) -> dict[str, float]:
         """Move the parameters once, or once per group; returns the terms of the loss."""
-        torch.manual_seed(derive_seed(self.seed, "step", self.at.step))
+        self._seed("step", self.at.step)
         values: dict[str, float] = {}
         for group, losses in self.method.steps(batch, self.progress):
             optimizer, total = self.optimizers[group], losses.total
@@ -194,13 +221,30 @@ class Trainer:
         )
 
     def _close_epoch(self) -> None:
-        """Evaluate, note, keep the weights if they are the best so far, save."""
+        """End an epoch: score it and select, or, before the main stage, see whether the next stage is due."""
+        at = self.at
+        losses = {name: value / at.batch for name, value in at.loss_sums.items()}
+        at.epoch, at.batch, at.loss_sums = at.epoch + 1, 0, {}
+        self._save(self._score_epoch(losses) if self.progress.stage == "main" else self._pass_stage(losses))
+
+    def _pass_stage(self, losses: Mapping[str, float]) -> dict[str, Any]:
+        """Note an epoch of an earlier stage and, after its last, go on to the next stage."""
+        at, progress = self.at, self.progress
+        at.earlier.append({"stage": progress.stage, "epoch": at.epoch, "losses": losses, "seconds": at.seconds})
+        if at.step >= progress.total_steps:
+            started = time.monotonic()
+            self._seed("end of stage")
+            self.method.end_stage(self.parts, progress)
+            at.seconds += time.monotonic() - started
+            at.stage, at.epoch, at.step = at.stage + 1, 0, 0
+        return {}
+
+    def _score_epoch(self, losses: Mapping[str, float]) -> dict[str, dict[str, Tensor]]:
+        """Score the epoch, tell the listeners, and keep the weights if they are the best so far; returns those."""
         at = self.at
         started = time.monotonic()
         scores = self.evaluate(PARTS[1:])
         at.seconds += time.monotonic() - started
-        losses = {name: value / at.batch for name, value in at.loss_sums.items()}
-        at.epoch, at.batch, at.loss_sums = at.epoch + 1, 0, {}
         at.history.append(
             {"epoch": at.epoch, "step": at.step, "losses": losses, "scores": scores, "seconds": at.seconds}
         )
@@ -213,7 +257,7 @@ class Trainer:
         # Told before it is saved: an epoch that is cut in between is done, and told, once more.
         for listener in self.listeners:
             listener.epoch_done(at.history, self.progress)
-        self._save(improved)
+        return improved
 
     def _save(self, improved: Mapping[str, Mapping[str, Tensor]]) -> None:
         if self.checkpoints is None:

@@ -63,6 +63,8 @@ few = settings(max_examples=25, deadline=None, suppress_health_check=[HealthChec
 
 def same(one, other):
     """Equal with NaN equal to NaN, dtype included."""
+    if isinstance(one, list):
+        return one == other
     return one.dtype == other.dtype and torch.equal(one.nan_to_num(nan=-9), other.nan_to_num(nan=-9))
 
 
@@ -175,7 +177,8 @@ def test_batch_does_not_alias_the_store(store):
     before = store.digest()
     batch = store.batch(torch.arange(4), extras=True)
     for name in batch.keys():  # noqa: SIM118 (Data is no mapping)
-        batch[name].zero_()
+        if name != "smiles":
+            batch[name].zero_()
     assert store.digest() == before
 
 

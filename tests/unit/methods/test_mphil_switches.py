@@ -8,7 +8,7 @@ from typing import get_args
 import pytest
 import torch
 
-from mphil.methods.base import resolve_hyperparameters
+from mphil.methods.base import Parts, resolve_hyperparameters
 from mphil.methods.mphil import MPHIL, Update
 from mphil.nn.sphere import unit
 from tests.graphs import TASKS, random_store, small_encoder, whole
@@ -171,7 +171,7 @@ def test_epoch_mean_puts_prototypes_at_the_weighted_class_means(kind):
     W = reference.prune(reference.weigh(given["state"], z, given["M"]), 2)
     expected = reference.updated(given["M"], z, W, given["y"], 0.0)
     model.train()
-    model.begin_epoch(parts, START)
+    model.begin_epoch(Parts(parts), START)
     same(model.prototypes, expected)
     assert model.training
 
@@ -188,7 +188,7 @@ def test_epoch_kmeans_runs_inside_each_class(kind):
             members = [z[b] for b in range(len(z)) if y[b][t] == c]
             expected[t][c] = reference.kmeans(members, expected[t][c], 10) if members else expected[t][c]
     model.train()
-    model.begin_epoch(parts, START)
+    model.begin_epoch(Parts(parts), START)
     same(model.prototypes, expected)
     assert model.training
 
@@ -199,7 +199,7 @@ def test_a_class_without_training_graphs_keeps_its_prototypes(update):
     for part in parts:
         part.y[part.y == 1] = float("nan")
     before = model.prototypes.clone()
-    model.begin_epoch(parts, START)
+    model.begin_epoch(Parts(parts), START)
     assert torch.equal(model.prototypes[0, 1], before[0, 1])
     assert not torch.equal(model.prototypes[0, 0], before[0, 0])
 
@@ -208,7 +208,7 @@ def test_a_class_without_training_graphs_keeps_its_prototypes(update):
 def test_the_other_rules_do_nothing_between_epochs(update):
     model, parts, _ = placed_and_split("multiclass", update)
     before = model.prototypes.clone()
-    model.begin_epoch(parts, START)
+    model.begin_epoch(Parts(parts), START)
     assert torch.equal(model.prototypes, before)
 
 
@@ -220,7 +220,7 @@ def test_every_rule_trains_for_every_task(update, kind):
     model, batch = MPHIL(TASKS[kind], small_encoder(store), update=update), whole(store)
     optimiser = torch.optim.Adam(model.parameters())
     for _ in range(3):
-        model.begin_epoch([batch], START)
+        model.begin_epoch(Parts([batch]), START)
         losses = model.loss(batch, START)
         assert losses.total.isfinite()
         optimiser.zero_grad()

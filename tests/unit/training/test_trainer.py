@@ -9,6 +9,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.contract.broken import Staged
 from tests.toys import Brittle, install, small_benchmark, with_labels, without_part
 
 import mphil
@@ -316,6 +317,64 @@ class TestCuts:
         trainer = trainer_of(motif, "alternating", Checkpoints(tmp_path))
         trainer.fit()
         assert_same(outcome(trainer), outcome(straight))
+
+
+class CutInStage(Cutter):
+    """Ends training at a batch of one stage."""
+
+    def __init__(self, stage, batch):
+        super().__init__(batch)
+        self.stage = stage
+
+    def batch_done(self, progress, losses):
+        if progress.stage == self.stage:
+            super().batch_done(progress, losses)
+
+
+class TestStages:
+    """A method with an earlier stage of half the epochs."""
+
+    @pytest.fixture(autouse=True)
+    def _installed(self, monkeypatch):
+        staged = type("Trained", (Staged,), {"name": "staged", "tasks": frozenset({"multiclass"})})
+        install(monkeypatch, staged)
+
+    def test_they_come_one_after_the_other(self, motif):
+        trainer, recorder = trainer_of(motif, "staged"), Recorder()
+        trainer.listeners.append(recorder)
+        before = {name: tensor.clone() for name, tensor in trainer.method.assistant.state_dict().items()}
+        trainer.fit()
+        told = [(progress.stage, progress.step, progress.total_steps) for progress, _ in recorder.batches]
+        assert told == [("first", n, 8) for n in range(1, 9)] + [("main", n, 12) for n in range(1, 13)]
+        assert [(record["stage"], record["epoch"]) for record in trainer.at.earlier] == [("first", 1), ("first", 2)]
+        assert [record["epoch"] for record in trainer.at.history] == [1, 2, 3]
+        assert not torch.equal(before["head.weight"], trainer.method.assistant.head.weight)
+        assert (trainer.method.weights.read(motif.split.train) > 1).all()
+
+    @pytest.mark.parametrize("minutes", [0, 99], ids=["saves-every-batch", "saves-every-epoch"])
+    def test_cuts_in_every_stage(self, motif, tmp_path, minutes):
+        straight = trainer_of(motif, "staged")
+        straight.fit()
+        for stage, batch in (("first", 2), ("first", 6), ("first", 8), ("main", 1), ("main", 7)):
+            trainer = trainer_of(motif, "staged", Checkpoints(tmp_path), checkpoint_minutes=minutes)
+            trainer.listeners.append(CutInStage(stage, batch))
+            with pytest.raises(Cut):
+                trainer.fit()
+        trainer = trainer_of(motif, "staged", Checkpoints(tmp_path), checkpoint_minutes=minutes)
+        trainer.fit()
+        assert_same(outcome(trainer), outcome(straight))
+
+    def test_the_main_stage_has_the_random_numbers_it_has_alone(self, motif):
+        staged, alone = trainer_of(motif, "staged"), trainer_of(motif, "erm")
+        orders = {}
+        for name, trainer in {"staged": staged, "alone": alone}.items():
+            recorder = orders[name] = []
+            steps = trainer.method.steps
+            trainer.method.steps = lambda batch, progress, seen=recorder, steps=steps: (
+                seen.append((progress.stage, batch.index.tolist(), float(torch.rand(())))) or steps(batch, progress)
+            )
+            trainer.fit()
+        assert [seen for seen in orders["staged"] if seen[0] == "main"] == orders["alone"]
 
 
 class TestInterrupts:
