@@ -16,6 +16,9 @@ from tests.command import CommandServer
 # A suite started in the background inherits an ignored Ctrl-C, and would wait for interrupts that never come.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
+# What tests keep is not what the user keeps; all workers share it, and `make clean` takes it away.
+os.environ.setdefault("MPHIL_CACHE", str(Path(__file__).resolve().parents[1] / ".pytest_cache" / "mphil"))
+
 # Tensors are tiny here: further threads only wait for each other, and several workers share the cores.
 torch.set_num_threads(1)
 

@@ -10,19 +10,17 @@ from typing import Any
 
 import numpy as np
 
+from mphil.data.assign import RULES, assign, find_domain, sensible_splits
 from mphil.data.audit import Duplicates, Leaks, find_duplicates, find_leaks
-from mphil.data.roles import PART_NAMES, Roles, find_roles
+from mphil.data.roles import Roles, find_roles
 from mphil.data.split import PARTS
-from mphil.data.splitting import Assignment, at_random, by_domain, predefined
+from mphil.data.splitting import Assignment
 from mphil.data.survey import Survey, survey_table
 from mphil.data.table import Table, open_table
-from mphil.errors import DataError, MphilError, UnknownName, UsageError
+from mphil.errors import DataError, MphilError, UsageError
 
 LISTED = 1_000
 """Rows that a report names one by one; the counts are always of all."""
-
-MOST_COLUMNS = 5
-"""Columns that are tried as domains unless they are asked for."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,21 +158,15 @@ def check(
         survey = survey_graphs(open_graphs(path))
     else:
         table = open_table(path)
-        columns = [name for name in splits if name not in ("scaffold", "size", "random", "predefined")]
+        columns = [name for name in splits if name not in RULES]
         roles = find_roles(table, smiles=smiles, targets=targets, domains=columns)
         survey = survey_table(table, roles, workers=workers, progress=progress)
     if not len(survey):
         first = f"; the first: {survey.bad[0].message}" if survey.bad else ""
         raise DataError(f"{path}: none of the {survey.rows:,} rows can be used{first}")
     duplicates = find_duplicates(survey.keys.array(), survey.y)
-    names = splits or _sensible(survey)
+    names = splits or sensible_splits(survey)
     return Report(path, table, roles, survey, duplicates, tuple(preview(name, survey) for name in names))
-
-
-def _sensible(survey: Survey) -> list[str]:
-    """Names of the splits worth a look: all rules, and the first columns that could be domains."""
-    rules = [*(["predefined"] if survey.part else []), *(["scaffold"] if survey.scaffold else []), "size"]
-    return list(dict.fromkeys([*rules, *list(survey.domains)[:MOST_COLUMNS], "random"]))
 
 
 def preview(name: str, survey: Survey) -> SplitPreview:
@@ -183,23 +175,9 @@ def preview(name: str, survey: Survey) -> SplitPreview:
     Raises:
         UnknownName: there is no split and no column of that name.
     """
-    keys = survey.keys.values()
-    domain: list[str] | None = None
-    if name == "scaffold" and survey.scaffold:
-        domain = survey.scaffold.values()
-    elif name == "size":
-        domain = [str(size) for size in survey.size.tolist()]
-    elif name in survey.domains:
-        domain = survey.domains[name].values()
-    elif name not in ("random", "predefined") or (name == "predefined" and not survey.part):
-        raise UnknownName("split", name, _sensible(survey))
+    domain = find_domain(name, survey)
     try:
-        if domain is not None:
-            assignment = by_domain(domain, keys, descending=name == "size")
-        elif survey.part and name == "predefined":
-            assignment = predefined(survey.part.values(), PART_NAMES)
-        else:
-            assignment = at_random(keys)
+        assignment = assign(name, survey, domain)
         assignment.to_split()
     except MphilError as error:
         return SplitPreview(name, domain, None, str(error))

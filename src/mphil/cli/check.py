@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -38,8 +36,9 @@ def check(
 ) -> None:
     """Look at your own data without training: rows that cannot be used, duplicates, labels, splits."""
     from mphil.check import check as gather
+    from mphil.data.progress import row_counter
 
-    with _counter() as progress:
+    with row_counter() as progress:
         report = gather(path, smiles=smiles, targets=target or (), splits=split or (), progress=progress)
     if html:
         from mphil.check_page import check_page
@@ -56,16 +55,6 @@ def check(
         typer.echo(f"page: {html}")
     if rows:
         typer.echo(f"status of every row: {rows}")
-
-
-@contextmanager
-def _counter() -> Iterator[Callable[[int], None]]:
-    """Rows read so far, on a terminal only."""
-    from rich.console import Console
-
-    console = Console(stderr=True)
-    with console.status("reading") as status:
-        yield lambda rows: status.update(f"{rows:,} rows read")
 
 
 def _write_rows(report: Report, path: Path) -> None:

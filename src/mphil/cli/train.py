@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from mphil.cli import show
+from mphil.errors import UsageError
 
 
 def add_to(app: typer.Typer) -> None:
@@ -16,9 +17,18 @@ def add_to(app: typer.Typer) -> None:
 
 
 def train(
+    file: Annotated[
+        Path | None, typer.Argument(help="Your own table of molecules or folder of graphs, in place of a benchmark.")
+    ] = None,
     benchmark: Annotated[str | None, typer.Option(help="Name of a benchmark; see `mphil benchmarks`.")] = None,
     method: Annotated[str | None, typer.Option(help="Name of a method; see `mphil methods`. [default: mphil]")] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of initialisation, order and dropout. [default: 0]")] = None,
+    smiles: Annotated[str | None, typer.Option(help="Column of the molecules in FILE. [default: found]")] = None,
+    target: Annotated[list[str] | None, typer.Option(help="Column of labels in FILE. [default: found]")] = None,
+    split: Annotated[
+        str | None,
+        typer.Option(help="How FILE is split: scaffold, size, random, predefined or a column. [default: scaffold]"),
+    ] = None,
     preset: Annotated[str | None, typer.Option(help="Named hyperparameters of the method.")] = None,
     config: Annotated[Path | None, typer.Option(help="TOML file with settings.")] = None,
     set_: Annotated[
@@ -28,15 +38,13 @@ def train(
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in this folder, if any.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
-    """Train a method on a benchmark and report all parts under both selection rules.
+    """Train a method on a benchmark, or on your own file, and report all parts under both selection rules.
 
     Settings are taken from the method's defaults, then the preset, then the TOML file, then --set.
     """
     from mphil.training.settings import merge, parse_assignment, read_toml, resolve
 
-    flags: dict[str, Any] = {"benchmark": {}, "method": {}}
-    if benchmark:
-        flags["benchmark"]["name"] = benchmark
+    flags: dict[str, Any] = {"benchmark": _data(file, benchmark, smiles, target, split), "method": {}}
     if method:
         flags["method"]["name"] = method
     if preset:
@@ -45,8 +53,26 @@ def train(
         flags["seed"] = seed
     layers = [read_toml(config)] if config else []
     settings, data = resolve(merge([*layers, flags, *map(parse_assignment, set_ or [])]))
-    folder = out or Path("runs") / f"{settings.benchmark.name}-{settings.method.name}-s{settings.seed}"
+    name = file.name.partition(".")[0] if file else settings.benchmark.name
+    folder = out or Path("runs") / f"{name}-{settings.method.name}-s{settings.seed}"
     _execute(settings, data, folder, resume=resume, json=json)
+
+
+def _data(
+    file: Path | None, benchmark: str | None, smiles: str | None, targets: list[str] | None, split: str | None
+) -> dict[str, Any]:
+    """The settings of the section `benchmark` that the options stand for."""
+    if file is None:
+        for option, value in (("--smiles", smiles), ("--target", targets), ("--split", split)):
+            if value:
+                raise UsageError(f"{option} goes with a file of your own: mphil train FILE {option} ...")
+        return {"name": benchmark} if benchmark else {}
+    if benchmark:
+        raise UsageError(f"train on {file} or on the benchmark {benchmark}; give one of them")
+    if not file.exists():
+        raise UsageError(f"{file}: no such file or folder")
+    given = {"smiles": smiles, "targets": targets, "split": split}
+    return {"name": "own-data", "path": str(file.resolve()), **{k: v for k, v in given.items() if v}}
 
 
 def resume(

@@ -5,8 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -14,8 +13,6 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike
 from rdkit import rdBase
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from torch import Tensor
 
 from mphil import limits
@@ -24,6 +21,7 @@ from mphil.chem.schema import SCHEMAS
 from mphil.data.cache import Entry, remember
 from mphil.data.features import Features
 from mphil.data.pool import LOST, Rows, run
+from mphil.data.progress import row_bar
 from mphil.data.store import GraphStore, pointer
 from mphil.errors import DataError, UnknownName, UsageError
 
@@ -151,7 +149,7 @@ def _ask(job: str, rows: Rows, options: Mapping[str, Any], workers: int | None, 
         raise UsageError(f"workers must be 0 or more, not {workers}")
 
     def build() -> Entry:
-        with _bar(f"reading {job}", len(rows), progress) as advance:
+        with row_bar(f"reading {job}", len(rows), progress and len(rows) > SMALL) as advance:
             batch = run(job, rows, options, workers=workers, advance=advance)
         return Entry(batch.arrays, batch.issues, lasting=not any(issue.status in LOST for issue in batch.issues))
 
@@ -194,19 +192,3 @@ def _row_name(name: str) -> str:
     if name.startswith(("node_", "edge_")) or name in ("y", "env"):
         raise UsageError(f"{name!r} cannot be the name of a value per row; choose another")
     return name
-
-
-@contextmanager
-def _bar(label: str, total: int, shown: bool) -> Iterator[Callable[[int], object]]:
-    """A bar on stderr while the block runs; nothing when there is no terminal or little to do."""
-    console = Console(stderr=True)
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("left"),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=console, disable=not (shown and console.is_terminal and total > SMALL)) as bar:
-        task = bar.add_task(label, total=total)
-        yield lambda done: bar.advance(task, done)

@@ -1,0 +1,32 @@
+"""What somebody waiting for rows sees on a terminal; nothing anywhere else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+
+@contextmanager
+def row_bar(label: str, total: int, shown: bool) -> Iterator[Callable[[int], object]]:
+    """A bar on stderr while the block runs, if it is to be shown and there is a terminal; told how many rows more."""
+    console = Console(stderr=True)
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=console, disable=not (shown and console.is_terminal)) as bar:
+        task = bar.add_task(label, total=total)
+        yield lambda done: bar.advance(task, done)
+
+
+@contextmanager
+def row_counter() -> Iterator[Callable[[int], None]]:
+    """Rows read so far, where nobody knows how many there will be; told the number."""
+    with Console(stderr=True).status("reading") as status:
+        yield lambda rows: status.update(f"{rows:,} rows read")
