@@ -12,15 +12,55 @@ from mphil.config import EncoderConfig
 from mphil.data.features import Features
 from mphil.data.store import Batch
 from mphil.nn.dropout import Dropout
+from mphil.nn.fast.aggregate import aggregate
+from mphil.nn.fast.environments import Wiring, countable, every_code, number_codes, share_wiring
+from mphil.nn.fast.library import kernels
+from mphil.nn.fast.linear import Linear
+from mphil.nn.fast.normalise import NO_STEPS, Norm, Steps, scaled, standardised
+
+MOST_KINDS = 1024
+"""Combinations of codes up to which all of them are embedded, rather than those of every edge."""
 
 
 class BatchNorm(nn.BatchNorm1d):
     """Batch normalisation that takes its running statistics when a batch has a single row."""
 
-    def forward(self, x: Tensor) -> Tensor:
-        if self.training and x.shape[0] < 2:
-            return F.batch_norm(x, self.running_mean, self.running_var, self.weight, self.bias, False, 0.0, self.eps)
-        return super().forward(x)
+    running_mean: Tensor
+    running_var: Tensor
+    num_batches_tracked: Tensor
+    momentum: float
+
+    def forward(self, x: Tensor, counts: Tensor | None = None, steps: Steps = NO_STEPS) -> Tensor:
+        """Normalise (n_rows, d) features, of which row i stands for `counts[i]` nodes, and go on with `steps`."""
+        if self.training and (len(x) if counts is None else counts.sum()) < 2:
+            h = F.batch_norm(x, self.running_mean, self.running_var, self.weight, self.bias, False, 0.0, self.eps)
+            return steps(h)
+        if x.dim() != 2 or kernels(x) is None or (torch.is_grad_enabled() and not self.training):
+            return steps(super().forward(x))
+        if not self.training:
+            scale = self.weight * (self.running_var + self.eps).rsqrt()
+            return scaled(x, scale, self.bias - self.running_mean * scale, steps)
+        self.num_batches_tracked += 1
+        norm = Norm(self.running_mean, self.running_var, self.momentum, self.eps)
+        return standardised(x, self.weight, self.bias, counts, norm, steps)
+
+
+class MLP(nn.Sequential):
+    """Linear, batch normalisation, ReLU, linear: (n_rows, before) -> (n_rows, after)."""
+
+    def __init__(self, before: int, hidden: int, after: int) -> None:
+        super().__init__(Linear(before, hidden), BatchNorm(hidden), nn.ReLU(), Linear(hidden, after))
+
+    def forward(self, x: Tensor, counts: Tensor | None = None) -> Tensor:
+        """Row i stands for `counts[i]` nodes."""
+        first, norm, _, last = self
+        out: Tensor = last(norm(first(x), counts, Steps(relu=True)))
+        return out
+
+
+def mlp(before: int, hidden: int, after: int) -> MLP:
+    """Linear, batch normalisation, ReLU, linear."""
+    return MLP(before, hidden, after)
 
 
 class CodeEmbedding(nn.Module):
@@ -41,11 +81,6 @@ class CodeEmbedding(nn.Module):
 
     def forward(self, codes: Tensor) -> Tensor:
         return F.embedding_bag(codes + self.starts, self.table, mode="sum")
-
-
-def mlp(before: int, hidden: int, after: int) -> nn.Sequential:
-    """Linear, batch normalisation, ReLU, linear."""
-    return nn.Sequential(nn.Linear(before, hidden), BatchNorm(hidden), nn.ReLU(), nn.Linear(hidden, after))
 
 
 def embed_nodes(node: Features, edge: Features, width: int) -> tuple[nn.Module, int]:
@@ -79,14 +114,10 @@ class GINLayer(nn.Module):
         self.edge = embed_edges(edge, before)
         self.mlp = mlp(before, 2 * width, width)
 
-    def forward(self, h: Tensor, edge_index: Tensor, edge_attr: Tensor | None, weight: Tensor | None) -> Tensor:
-        source, target = edge_index
-        message = h.index_select(0, source)
-        if self.edge is not None:
-            message = (message + self.edge(edge_attr)).relu()
-        if weight is not None:
-            message = message * weight.unsqueeze(1)
-        out: Tensor = self.mlp(h.index_add(0, target, message))
+    def forward(self, h: Tensor, wiring: Wiring, weight: Tensor | None) -> Tensor:
+        bond = None if self.edge is None else self.edge(wiring.bonds)
+        known = aggregate(h, wiring.source, wiring.target, own=wiring.own, bond=bond, code=wiring.code, weight=weight)
+        out: Tensor = self.mlp(known, wiring.counts)
         return out
 
 
@@ -130,6 +161,10 @@ class Encoder(nn.Module):
         self.norms = nn.ModuleList(BatchNorm(config.width) for _ in widths)
         self.dropout = Dropout(config.dropout)
         self.virtual = VirtualNode(config.width, config.dropout) if config.kind == "vgin" else None
+        self.node, self.edge = config.node, config.edge
+        self.bonds: Tensor | None
+        few = config.edge.kind == "categorical" and countable(config.edge.sizes, MOST_KINDS)
+        self.register_buffer("bonds", every_code(config.edge.sizes) if few else None, persistent=False)
 
     def forward(
         self,
@@ -155,24 +190,54 @@ class Encoder(nn.Module):
         if node_weight is not None:
             said = node_weight.index_select(0, batch.edge_index[0])
             weight = said if weight is None else weight * said
-        h = self._input(batch, x)
+        h, wirings = self._begin(batch, x, alike=weight is None)
         state = None if self.virtual is None else self.virtual.state.expand(batch.ptr.numel() - 1, -1)
         last = len(self.layers) - 1
-        for number, (layer, norm) in enumerate(zip(self.layers, self.norms, strict=True)):
+        for number, (layer, norm, wiring) in enumerate(zip(self.layers, self.norms, wirings, strict=True)):
             if state is not None and number > 0:
                 h = h + state.index_select(0, batch.batch)
-            h = norm(layer(h, batch.edge_index, batch.edge_attr, weight))
-            if number < last or last == 0:
-                h = h.relu()
-            h = self.dropout(h)
+            h = layer(h, wiring, weight)
+            h = norm(h, wiring.counts, self._steps(h, relu=number < last or last == 0, expand=wiring.expand))
             if self.virtual is not None and state is not None and 0 < number < last:
                 state = self.virtual.gather(h, state, batch.batch, node_weight)
         return h
 
-    def _input(self, batch: Batch, x: Tensor | None) -> Tensor:
+    def _steps(self, h: Tensor, relu: bool, expand: Tensor | None) -> Steps:
+        """What follows on the normalisation of these rows."""
+        nodes = len(h) if expand is None else len(expand)
+        draws = self.dropout.draw(nodes, h.shape[1], h.device)
+        return Steps(relu, expand, draws, self.dropout.least, self.dropout.kept)
+
+    def _begin(self, batch: Batch, x: Tensor | None, alike: bool) -> tuple[Tensor, list[Wiring]]:
+        """The rows that the first layer takes and the wiring of every layer; `alike` nodes may share rows."""
+        wirings = [self._wiring(batch)] * len(self.layers)
         if x is not None:
-            return x
+            return x, wirings
         if self.embed is None:
             raise ValueError("an encoder without an input layer needs x")
-        embedded: Tensor = self.embed(batch.x)
-        return embedded
+        colour = self._colour(batch) if alike else None
+        # Dropout and the virtual node treat nodes differently that look alike.
+        depth = 1 if self.dropout.active or self.virtual is not None else len(self.layers)
+        shared = None if colour is None else share_wiring(colour, wirings[0], depth)
+        if shared is None:
+            return self.embed(batch.x), wirings
+        first, early = shared
+        return self.embed(batch.x[first]), early + wirings[len(early) :]
+
+    def _wiring(self, batch: Batch) -> Wiring:
+        """Every node for itself."""
+        source, target = batch.edge_index
+        if self.bonds is not None:
+            return Wiring(source, target, self.bonds, number_codes(batch.edge_attr, self.edge.sizes))
+        return Wiring(source, target, None if self.edge.kind == "none" else batch.edge_attr)
+
+    def _colour(self, batch: Batch) -> Tensor | None:
+        """(n_nodes,) equal where nodes carry the same; None when nobody can tell or nobody could make use of it."""
+        if kernels(next(self.parameters())) is None or (self.bonds is None and self.edge.kind != "none"):
+            return None
+        if self.node.kind == "categorical":
+            return number_codes(batch.x, self.node.sizes) if countable(self.node.sizes) else None
+        if isinstance(self.embed, nn.Identity) and batch.x.shape[1] == 1 and not batch.x.requires_grad:
+            bits: Tensor = batch.x[:, 0].double().contiguous().view(torch.int64)
+            return bits
+        return None

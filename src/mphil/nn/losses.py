@@ -40,3 +40,24 @@ def entry_losses(logits: Tensor, y: Tensor, task: Task) -> Tensor:
 def task_loss(logits: Tensor, y: Tensor, task: Task) -> Tensor:
     """Mean cross-entropy over the known labels, a scalar."""
     return masked_mean(entry_losses(logits, y, task), labelled(y))
+
+
+def soft_entry_losses(logits: Tensor, target: Tensor, task: Task) -> Tensor:
+    """Cross-entropy against labels that are shares: (n, outputs) logits -> (n, tasks), 0 where the target is NaN.
+
+    Args:
+        logits: (n, outputs).
+        target: like the logits: (n, classes) probabilities of the classes, or (n, tasks) of the positive class.
+        task: says which of the two.
+    """
+    known = labelled(target)
+    target = torch.where(known, target, torch.zeros_like(target)).to(logits.dtype)
+    if task.kind == "multiclass":
+        return -(target * logits.log_softmax(1)).sum(1, keepdim=True)
+    losses = F.binary_cross_entropy_with_logits(logits, target, reduction="none")
+    return torch.where(known, losses, torch.zeros_like(losses))
+
+
+def label_probability(logits: Tensor, y: Tensor, task: Task) -> Tensor:
+    """Probability given to the true label: (n, outputs) logits and (n, tasks) labels -> (n, tasks), 1 where missing."""
+    return (-entry_losses(logits, y, task)).exp()

@@ -9,7 +9,15 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mphil.nn.losses import entry_losses, labelled, masked_mean, one_hot, task_loss
+from mphil.nn.losses import (
+    entry_losses,
+    label_probability,
+    labelled,
+    masked_mean,
+    one_hot,
+    soft_entry_losses,
+    task_loss,
+)
 from mphil.task import Task
 from tests.graphs import TASKS
 from tests.unit.nn import reference
@@ -92,3 +100,49 @@ def test_masked_mean_ignores_what_is_outside_the_mask_even_nan():
 def test_one_hot_rows():
     rows = one_hot(torch.tensor([[0.0, 2.0], [NAN, 1.0]]), 3)
     assert rows.tolist() == [[[1, 0, 0], [0, 0, 1]], [[0, 0, 0], [0, 1, 0]]]
+
+
+@settings(max_examples=20, deadline=None, derandomize=True)
+@given(
+    kind=st.sampled_from(sorted(TASKS)),
+    share=st.floats(0, 1),
+    missing=st.sampled_from([0, 0.5]),
+    seed=st.integers(0, 99),
+)
+def test_a_soft_label_costs_the_mean_over_the_labels_it_is_a_mixture_of(kind, share, missing, seed):
+    task = TASKS[kind]
+    one, other = labels(task, 5, missing, seed), labels(task, 5, missing, seed + 1)
+    torch.manual_seed(seed)
+    logits = torch.randn(5, task.n_outputs, dtype=torch.float64) * 3
+    if kind == "multiclass":
+        hard = [one_hot(y, task.n_classes)[:, 0].double() for y in (one, other)]
+        hard = [torch.where(labelled(y), rows, NAN) for y, rows in zip((one, other), hard, strict=True)]
+    else:
+        hard = [one.double(), other.double()]
+    losses = soft_entry_losses(logits, share * hard[0] + (1 - share) * hard[1], task)
+    assert losses.shape == one.shape
+    for b, (first, second) in enumerate(zip(reference.labelled(one), reference.labelled(other), strict=True)):
+        for t in range(task.n_tasks):
+            expected = 0.0
+            if first[t] is not None and second[t] is not None:
+                costs = [written_entry(logits[b].tolist(), label, task, t) for label in (first[t], second[t])]
+                expected = share * costs[0] + (1 - share) * costs[1]
+            assert losses[b, t].item() == pytest.approx(expected, rel=1e-10, abs=1e-10)
+
+
+@pytest.mark.parametrize("kind", TASKS)
+def test_probability_of_the_true_label(kind):
+    task = TASKS[kind]
+    y = labels(task, 6, 0.3, seed=5)
+    torch.manual_seed(0)
+    logits = torch.randn(6, task.n_outputs, dtype=torch.float64)
+    found = label_probability(logits, y, task)
+    for b, row in enumerate(reference.labelled(y)):
+        for t, label in enumerate(row):
+            expected = 1.0
+            if label is not None and kind == "multiclass":
+                expected = reference.softmax(logits[b].tolist())[label]
+            elif label is not None:
+                positive = reference.sigmoid(logits[b, t].item())
+                expected = positive if label == 1 else 1 - positive
+            assert found[b, t].item() == pytest.approx(expected, rel=1e-12)

@@ -1,0 +1,282 @@
+"""The compiled loops against plain torch: values, gradients, gradients of gradients."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor, nn
+from torch.autograd import gradcheck, gradgradcheck
+
+from mphil.errors import DataError
+from mphil.nn.encoder import BatchNorm
+from mphil.nn.fast.aggregate import aggregate, plain_aggregate
+from mphil.nn.fast.library import dense_rows, status
+from mphil.nn.fast.linear import ALIGNMENT, Linear
+from mphil.nn.fast.normalise import NO_STEPS, Norm, Steps, plain_standardised, scaled, standardised
+
+compiled = pytest.mark.skipif(status().library is None, reason=status().reason)
+TOLERANCE = {torch.float64: 1e-10, torch.float32: 1e-5}
+PRECISIONS = pytest.mark.parametrize("dtype", TOLERANCE, ids=["float64", "float32"])
+
+
+def close(left: Tensor, right: Tensor) -> None:
+    tolerance = TOLERANCE[left.dtype]
+    torch.testing.assert_close(left, right, rtol=tolerance, atol=tolerance)
+
+
+def written_out(h, source, target, own, bond, code, weight) -> Tensor:
+    """The definition, edge by edge."""
+    out = [h[r].clone() for r in (range(len(h)) if own is None else own.tolist())]
+    for e, (u, v) in enumerate(zip(source.tolist(), target.tolist(), strict=True)):
+        message = h[u] if bond is None else (h[u] + bond[e if code is None else int(code[e])]).clamp_min(0)
+        out[v] = out[v] + message * (1 if weight is None else weight[e])
+    return torch.stack(out) if out else h.new_zeros(0, h.shape[1])
+
+
+def messages(draw: torch.Generator, *, bonds: str, weighted: bool, owned: bool, edges: int, width: int, dtype):
+    """Arguments of `aggregate`, random."""
+    rows, sources = (5, 7) if owned else (6, 6)
+
+    def numbers(*shape: int) -> Tensor:
+        return torch.randn(*shape, generator=draw, dtype=torch.float64).to(dtype).requires_grad_()
+
+    def indices(end: int, n: int) -> Tensor:
+        return torch.randint(end, (n,), generator=draw)
+
+    return {
+        "h": numbers(sources, width),
+        "source": indices(sources, edges),
+        "target": indices(rows, edges),
+        "own": indices(sources, rows) if owned else None,
+        "bond": None if bonds == "none" else numbers(3 if bonds == "table" else edges, width),
+        "code": indices(3, edges) if bonds == "table" else None,
+        "weight": numbers(edges) if weighted else None,
+    }
+
+
+def gradients(out: Tensor, towards: Tensor, given: dict) -> list[Tensor]:
+    inputs = [v for v in given.values() if v is not None and v.requires_grad]
+    return list(torch.autograd.grad(out, inputs, towards, materialize_grads=True, allow_unused=True))
+
+
+@PRECISIONS
+@settings(max_examples=25)
+@given(
+    seed=st.integers(0, 1000),
+    bonds=st.sampled_from(["none", "table", "dense"]),
+    weighted=st.booleans(),
+    owned=st.booleans(),
+    edges=st.integers(0, 12),
+    width=st.integers(1, 19),
+)
+def test_aggregate(dtype, seed, bonds, weighted, owned, edges, width):
+    draw = torch.Generator().manual_seed(seed)
+    arguments = messages(draw, bonds=bonds, weighted=weighted, owned=owned, edges=edges, width=width, dtype=dtype)
+    h, source, target, *rest = arguments.values()
+    out = aggregate(h, source, target, **dict(list(arguments.items())[3:]))
+    towards = torch.randn(out.shape, generator=draw).to(dtype)
+    found = gradients(out, towards, arguments)
+    for other in (plain_aggregate, written_out):
+        expected = other(h, source, target, *rest)
+        close(out, expected)
+        for mine, theirs in zip(found, gradients(expected, towards, arguments), strict=True):
+            close(mine, theirs)
+
+
+@compiled
+class TestAggregate:
+    def arguments(self, **changed):
+        draw = torch.Generator().manual_seed(0)
+        return (
+            messages(draw, bonds="table", weighted=True, owned=False, edges=9, width=4, dtype=torch.float64) | changed
+        )
+
+    def test_gradients_of_gradients(self):
+        def function(h, bond, weight):
+            return aggregate(**arguments | {"h": h, "bond": bond, "weight": weight})
+
+        arguments = self.arguments()
+        inputs = tuple(arguments[name] for name in ("h", "bond", "weight"))
+        assert gradcheck(function, inputs)
+        assert gradgradcheck(function, inputs)
+
+    def test_a_view_that_is_not_contiguous(self):
+        arguments = self.arguments()
+        turned = arguments | {"h": arguments["h"].detach().T.contiguous().T}
+        close(aggregate(**arguments), aggregate(**turned))
+        expanded = torch.ones(1, 1, dtype=torch.float64).expand(6, 4)
+        out = aggregate(**arguments)
+        wanted = torch.autograd.grad(plain_aggregate(*arguments.values()), arguments["h"], expanded)
+        close(torch.autograd.grad(out, arguments["h"], expanded)[0], wanted[0])
+
+    @pytest.mark.parametrize("name", ["source", "target", "code"])
+    @pytest.mark.parametrize("bad", [-1, 6])
+    def test_an_index_that_does_not_exist(self, name, bad):
+        indices = self.arguments()[name].clone()
+        indices[-1] = bad
+        with pytest.raises(DataError, match="do not exist"):
+            aggregate(**self.arguments(**{name: indices}))
+
+    @pytest.mark.parametrize("name", ["target", "code", "weight"])
+    def test_one_for_each_edge(self, name):
+        with pytest.raises(DataError, match="one for each edge"):
+            aggregate(**self.arguments(**{name: self.arguments()[name][:-1]}))
+
+    def test_too_few_dense_bonds(self):
+        with pytest.raises(DataError):
+            aggregate(**self.arguments(code=None))
+
+    def test_nan_is_not_hidden(self):
+        h = torch.full((2, 3), torch.nan)
+        assert aggregate(h, torch.tensor([0]), torch.tensor([1]), bond=torch.zeros(1, 3)).isnan().all()
+
+    def test_same_bits_every_time(self):
+        arguments = self.arguments()
+        outs = [aggregate(**arguments) for _ in range(2)]
+        assert torch.equal(*outs)
+        backwards = [gradients(out, torch.ones_like(out), arguments) for out in outs]
+        assert all(map(torch.equal, *backwards))
+
+
+def expanded_norm(x: Tensor, weight, bias, counts, steps: Steps) -> Tensor:
+    """Every row as often as it counts through torch's own batch normalisation, then the steps, written out."""
+    times = torch.ones(len(x), dtype=torch.long) if counts is None else counts
+    rows = torch.arange(len(x)).repeat_interleave(times)
+    normal = nn.functional.batch_norm(x[rows], None, None, weight, bias, training=True)
+    out = normal[[int((rows == r).nonzero()[0]) for r in range(len(x))]]
+    if steps.relu:
+        out = out * (out > 0)
+    if steps.expand is not None:
+        out = out[steps.expand]
+    if steps.draws is not None:
+        out = torch.where(steps.draws >= steps.least, out / steps.kept, torch.zeros_like(out))
+    return out
+
+
+@compiled
+@PRECISIONS
+@settings(max_examples=25)
+@given(
+    seed=st.integers(0, 1000),
+    rows=st.integers(2, 70),
+    width=st.integers(1, 19),
+    relu=st.booleans(),
+    dropped=st.booleans(),
+    shared=st.booleans(),
+    padded=st.booleans(),
+)
+def test_standardised(dtype, seed, rows, width, relu, dropped, shared, padded):
+    draw = torch.Generator().manual_seed(seed)
+
+    def numbers(*shape: int) -> Tensor:
+        return torch.randn(*shape, generator=draw, dtype=torch.float64).to(dtype)
+
+    x = numbers(rows, width + 3)[:, :width] * 3 + 1 if padded else numbers(rows, width) * 3 + 1
+    x, weight, bias = x.requires_grad_(), numbers(width).requires_grad_(), numbers(width).requires_grad_()
+    expand = torch.cat([torch.arange(rows), torch.randint(rows, (9,), generator=draw)]) if shared else None
+    counts = None if expand is None else expand.bincount()
+    nodes = rows if expand is None else len(expand)
+    draws = torch.randint(-(1 << 15), 1 << 15, (nodes, width), generator=draw, dtype=torch.int16) if dropped else None
+    steps = Steps(relu, expand, draws, -(1 << 14), 0.75)
+    norm = Norm(torch.zeros(width, dtype=dtype), torch.ones(width, dtype=dtype), 0.1, 1e-5)
+    out = standardised(x, weight, bias, counts, norm, steps)
+    expected = expanded_norm(x.double(), weight.double(), bias.double(), counts, steps).to(dtype)
+    close(out, expected)
+    towards = numbers(*out.shape)
+    # A rounding of x is magnified by the steepness of the normalisation.
+    scale = 1 if dtype == torch.float64 else 10
+    for mine, theirs in zip(
+        *(torch.autograd.grad(o, (x, weight, bias), towards) for o in (out, expected)), strict=True
+    ):
+        close(mine / scale, theirs / scale)
+    everything = x.detach().double()[torch.arange(rows).repeat_interleave(counts) if shared else slice(None)]
+    close(norm.running_mean, (0.1 * everything.mean(0)).to(dtype))
+    close(norm.running_variance / 10, ((0.9 + 0.1 * everything.var(0)) / 10).to(dtype))
+
+
+@compiled
+class TestNormalise:
+    def test_gradients_of_gradients(self):
+        torch.manual_seed(0)
+        expand = torch.tensor([0, 1, 2, 3, 1, 1])
+        draws = torch.randint(-(1 << 15), 1 << 15, (6, 3), dtype=torch.int16)
+        norm = Norm(torch.zeros(3).double(), torch.ones(3).double(), 0.1, 1e-5)
+        inputs = tuple(torch.randn(*shape, dtype=torch.float64, requires_grad=True) for shape in ((4, 3), (3,), (3,)))
+
+        def function(x, weight, bias):
+            return standardised(x, weight, bias, expand.bincount(), norm, Steps(True, expand, draws, 0, 0.5))
+
+        assert gradcheck(function, inputs)
+        assert gradgradcheck(function, inputs)
+
+    def test_large_mean_small_spread(self):
+        """The textbook sum of squares would lose all digits of this variance."""
+        x = (10_000 + torch.randn(1000, 2, dtype=torch.float64) * 0.1).float()
+        norm = Norm(torch.zeros(2), torch.zeros(2), 1.0, 0.0)
+        standardised(x, torch.ones(2), torch.zeros(2), None, norm, NO_STEPS)
+        torch.testing.assert_close(norm.running_variance, x.double().var(0).float(), rtol=1e-3, atol=0)
+
+    def test_a_zero_that_was_kept_passes_its_gradient(self):
+        """Columns without spread are exactly their bias: a mask read off the output would take them for dropped."""
+        x, bias = torch.ones(4, 2).requires_grad_(), torch.zeros(2).requires_grad_()
+        norm = Norm(torch.zeros(2), torch.ones(2), 0.1, 1e-5)
+        out = standardised(x, torch.ones(2), bias, None, norm, Steps(draws=torch.zeros(4, 2, dtype=torch.int16)))
+        assert not out.any()
+        assert torch.autograd.grad(out.sum(), bias)[0].tolist() == [4, 4]
+
+    def test_scaled_is_what_its_steps_say(self):
+        torch.manual_seed(0)
+        x, scale, shift = torch.randn(5, 7), torch.rand(7), torch.randn(7)
+        expand = torch.tensor([4, 0, 0, 2])
+        draws = torch.randint(-(1 << 15), 1 << 15, (4, 7), dtype=torch.int16)
+        for steps in (NO_STEPS, Steps(True), Steps(False, expand), Steps(True, expand, draws, 100, 0.5)):
+            close(scaled(x, scale, shift, steps), steps(x * scale + shift))
+
+    def test_a_class_that_does_not_exist(self):
+        with pytest.raises(IndexError):
+            scaled(torch.ones(2, 1), torch.ones(1), torch.ones(1), Steps(expand=torch.tensor([2])))
+
+    def test_plain_standardised_counts(self):
+        x = torch.randn(4, 3, dtype=torch.float64)
+        ones = torch.ones(3).double()
+        counts = torch.tensor([1, 2, 1, 3])
+        close(plain_standardised(x, ones, ones, counts, 1e-5), expanded_norm(x, ones, ones, counts, NO_STEPS))
+
+
+@pytest.mark.parametrize("training", [True, False])
+@PRECISIONS
+def test_batch_norm_keeps_the_statistics_of_torch(dtype, training):
+    torch.manual_seed(0)
+    ours, theirs = BatchNorm(5).to(dtype).train(training), nn.BatchNorm1d(5).to(dtype).train(training)
+    for _ in range(3):
+        x = torch.randn(40, 5, dtype=dtype) * 2 + 1
+        with torch.set_grad_enabled(training):
+            close(ours(x), theirs(x))
+    for name, value in theirs.state_dict().items():
+        torch.testing.assert_close(ours.state_dict()[name], value)
+
+
+@pytest.mark.parametrize(("before", "after"), [(5, 3), (8, 8), (300, 3)])
+@PRECISIONS
+def test_linear(before, after, dtype):
+    torch.manual_seed(0)
+    ours = Linear(before, after).to(dtype)
+    x = torch.randn(6, before, dtype=dtype, requires_grad=True)
+    out, expected = ours(x), nn.functional.linear(x, ours.weight, ours.bias)
+    close(out, expected)
+    assert dense_rows(out) is out
+    towards = torch.randn_like(expected)
+    inputs = (x, ours.weight, ours.bias)
+    for mine, theirs in zip(*(torch.autograd.grad(o, inputs, towards) for o in (out, expected)), strict=True):
+        close(mine, theirs)
+    if status().library is not None:
+        assert out.stride(0) * out.element_size() % ALIGNMENT == 0
+
+
+@compiled
+def test_linear_gradients_of_gradients():
+    layer = Linear(3, 5).double()
+    x = torch.randn(4, 3, dtype=torch.float64, requires_grad=True)
+    assert gradgradcheck(lambda x, *_: layer(x).square(), (x, layer.weight, layer.bias))
