@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import inspect
+from functools import cache
+from importlib.resources import files
+from json import loads
 from typing import Annotated, Any
 
 import typer
@@ -34,8 +37,12 @@ def list_all(json: Annotated[bool, typer.Option("--json", help="Print as JSON.")
     if json:
         show.as_json(facts)
         return
-    rows = [[f["name"], f["summary"], ", ".join(f["needs"]) or "-", ", ".join(f["tasks"])] for f in facts]
-    show.table(["method", "what it does", "needs", "tasks"], rows)
+    rows = [
+        [f["name"], f["summary"], ", ".join(f["needs"]) or "-", _tasks(f["tasks"], f["refuses"]), _cost(f["cost"])]
+        for f in facts
+    ]
+    show.table(["method", "what it does", "needs", "tasks", "cost"], rows)
+    typer.echo("cost: processor time of training, relative to erm. `mphil methods show NAME` explains a method.")
 
 
 @verb.command("show", epilog="Example: mphil methods show mphil")
@@ -43,7 +50,7 @@ def show_one(
     name: Annotated[str, typer.Argument(help="Name of a method.")],
     json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False,
 ) -> None:
-    """Explain a method: its formula, its hyperparameters and presets."""
+    """Explain a method: its formula, what it needs and costs, its hyperparameters and presets."""
     from mphil.methods import METHODS
 
     cls = METHODS[name]
@@ -52,24 +59,74 @@ def show_one(
         show.as_json(facts)
         return
     typer.echo(f"{name}: {facts['summary']}\npaper: {facts['paper']}\n\n{inspect.getdoc(cls)}\n")
-    rows = [[key, str(value)] for key, value in facts["hyperparameters"].items()]
+    for line in _lines(facts):
+        typer.echo(line)
+    search = facts["search_space"]
+    rows = [
+        [key, str(value), ", ".join(map(str, search.get(key, [])))] for key, value in facts["hyperparameters"].items()
+    ]
     if rows:
-        show.table(["hyperparameter", "default"], rows)
+        show.table(["hyperparameter", "default", "worth trying"], rows)
     for preset, values in facts["presets"].items():
-        typer.echo(f"preset {preset}: " + ", ".join(f"{k}={v}" for k, v in values.items()))
+        typer.echo(f"preset {preset}: " + _assignments(values))
+    published = facts["published"]
+    if published["source"]:
+        typer.echo(f"preset published: {published['source']}")
+    if published["settings"]:
+        rows = [[name, _assignments(values) or "-"] for name, values in published["settings"].items()]
+        show.table(["published for", "settings"], rows)
+
+
+def _lines(facts: dict[str, Any]) -> list[str]:
+    """What it needs, what it is for and what it costs."""
+    lines = [f"needs: {', '.join(facts['needs']) or 'nothing but graphs and labels'}"]
+    lines.append(f"tasks: {', '.join(facts['tasks'])}")
+    lines += [f"not for {kind} tasks: {reason}" for kind, reason in facts["refuses"].items()]
+    measured = ", ".join(f"{times:.1f}x on {graphs}" for graphs, times in facts["cost"].items())
+    lines.append(f"cost relative to erm: {measured or 'not measured'}")
+    return lines
+
+
+def _tasks(tasks: list[str], refuses: dict[str, str]) -> str:
+    return "all" if not refuses else ", ".join(tasks)
+
+
+def _cost(times: dict[str, float]) -> str:
+    """From the cheapest to the dearest kind of graphs."""
+    shown = list(dict.fromkeys(f"{value:.1f}x" for value in sorted(times.values())))
+    return "-".join([shown[0], shown[-1]] if len(shown) > 1 else shown) or "-"
+
+
+def _assignments(values: dict[str, Any]) -> str:
+    return ", ".join(f"{key}={value}" for key, value in values.items())
 
 
 def _facts(cls: Any) -> dict[str, Any]:
     from mphil.config import keyword_arguments
+    from mphil.methods.published import read_published
 
-    module = inspect.getmodule(cls)
+    module, published = inspect.getmodule(cls), read_published(cls.name)
     return {
         "name": cls.name,
         "summary": (inspect.getdoc(module) or "").splitlines()[0].partition(": ")[2],
         "paper": cls.paper,
         "needs": sorted(cls.needs),
         "tasks": sorted(cls.tasks),
+        "refuses": dict(cls.refuses),
         "hyperparameters": keyword_arguments(cls.__init__),
         "search_space": cls.search_space,
         "presets": {name: dict(values) for name, values in cls.presets.items()},
+        "published": {
+            "source": published.source,
+            "settings": {name: dict(values) for name, values in published.tables.items()},
+        },
+        "cost": measured_costs().get(cls.name, {}),
     }
+
+
+@cache
+def measured_costs() -> dict[str, dict[str, float]]:
+    """Training time of every method relative to ERM, by kind of graphs, as `benchmarks/cost.py` measured it."""
+    file = files("mphil.methods").joinpath("cost.json")
+    found: dict[str, dict[str, float]] = loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
+    return found

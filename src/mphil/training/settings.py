@@ -12,7 +12,8 @@ from pydantic import ValidationError
 from mphil.benchmarks.base import Benchmark, benchmark
 from mphil.config import EncoderConfig, NamedArgs, RunConfig, Settings, TrainConfig
 from mphil.errors import UnknownName, UsageError
-from mphil.methods.base import METHODS, resolve_hyperparameters
+from mphil.methods.base import METHODS, Method, resolve_hyperparameters
+from mphil.methods.published import PRESET, published
 
 SECTIONS = ("benchmark", "method", "encoder", "train")
 
@@ -95,25 +96,37 @@ def resolve(wanted: Wanted, data: Benchmark | None = None) -> tuple[RunConfig, B
     preset = method_args.pop("preset", None)
     if preset is not None:
         _name("method.preset", preset)
-    method_args = resolve_hyperparameters(METHODS[method_name], preset, method_args)
+    name = wanted.get("benchmark", {}).get("name", "") if data is None else data.name
+    method_args = hyperparameters(METHODS[method_name], preset, method_args, name)
     for key in ("node", "edge"):
         if key in encoder:
             raise UsageError(f"encoder.{key} comes from the data and cannot be set")
     data = _data(dict(wanted.get("benchmark", {})), data)
     features = {"node": data.store.node_features, "edge": data.store.edge_features}
     encoder = {**data.encoder, **encoder, **features}
-    config = _checked(
+    config = checked(
         RunConfig,
         "",
         {
             "benchmark": NamedArgs(name=data.name or "unnamed", args=dict(data.args)),
             "method": NamedArgs(name=method_name, args=method_args),
-            "encoder": _checked(EncoderConfig, "encoder", encoder),
-            "train": _checked(TrainConfig, "train", wanted.get("train", {})),
+            "encoder": checked(EncoderConfig, "encoder", encoder),
+            "train": checked(TrainConfig, "train", wanted.get("train", {})),
             "seed": wanted.get("seed", 0),
         },
     )
     return config, data
+
+
+def hyperparameters(
+    method: type[Method], preset: str | None, given: Mapping[str, Any], benchmark: str
+) -> dict[str, Any]:
+    """Resolved as everywhere; one preset, which all methods have, also depends on the benchmark."""
+    if preset == PRESET:
+        return resolve_hyperparameters(method, None, published(method.name, benchmark) | dict(given))
+    if preset is not None and preset not in method.presets:
+        raise UnknownName(f"preset of method {method.name}", preset, [*method.presets, PRESET])
+    return resolve_hyperparameters(method, preset, given)
 
 
 def _data(args: dict[str, Any], built: Benchmark | None) -> Benchmark:
@@ -135,7 +148,8 @@ def _name(key: str, value: Any) -> str:
 S = TypeVar("S", bound=Settings)
 
 
-def _checked(model: type[S], section: str, values: Mapping[str, Any]) -> S:
+def checked(model: type[S], section: str, values: Mapping[str, Any]) -> S:
+    """The settings of a section; a wrong one is named, an unknown one gets a suggestion."""
     try:
         return model(**values)
     except ValidationError as error:

@@ -6,6 +6,7 @@ import json
 import pytest
 
 from mphil.benchmarks import BENCHMARKS
+from mphil.cli import methods
 from mphil.data.split import PARTS
 from mphil.methods import METHODS
 from tests.command import call
@@ -179,6 +180,33 @@ class TestMethods:
         assert set(facts["presets"]) == {"paper", "release"}
         assert facts["tasks"] == ["binary", "multiclass", "multitask"]
         assert facts["search_space"]
+
+    def test_programs_get_everything(self):
+        facts = as_json("methods", "show", "coral", "--json")
+        assert facts["needs"] == ["env"]
+        assert facts["refuses"] == {}
+        assert facts["published"]["settings"]["good-motif-basis"] == {"weight": 1.0, "compat": True}
+        assert "GOOD" in facts["published"]["source"]
+        assert set(facts["cost"]) <= {"motif", "molecules"}
+        assert facts in as_json("methods", "--json")
+
+    def test_costs_are_shown_as_a_range(self, monkeypatch):
+        costs = {"irm": {"motif": 1.04, "molecules": 2.13}, "vrex": {"motif": 1.52, "molecules": 1.49}}
+        monkeypatch.setattr(methods, "measured_costs", lambda: costs)
+        listed = {line.split()[0]: line.split()[-1] for line in call("methods").out.splitlines() if line.strip()}
+        assert (listed["irm"], listed["vrex"], listed["coral"]) == ("1.0x-2.1x", "1.5x", "-")
+        assert "cost relative to erm: 1.0x on motif, 2.1x on molecules" in call("methods", "show", "irm").out
+        assert "cost relative to erm: not measured" in call("methods", "show", "coral").out
+
+    def test_a_refusal_is_shown_with_its_reason(self):
+        ended = call("methods", "show", "gmixup")
+        assert "tasks: binary, multiclass\nnot for multitask tasks: it mixes the graphs of two classes" in ended.out
+
+    def test_search_space_and_published_settings_are_shown(self):
+        shown = call("methods", "show", "vrex").out
+        assert "1.0, 10.0, 100.0, 1000.0" in shown
+        assert "preset published: GOOD benchmark" in shown
+        assert ["good-motif-basis-concept", "weight=1000.0"] in [line.split() for line in shown.splitlines()]
 
     @pytest.mark.parametrize("name", METHODS)
     def test_show_for_people(self, name):
