@@ -6,6 +6,7 @@ import inspect
 import json
 import re
 from collections import defaultdict
+from collections.abc import Iterator
 from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
@@ -78,9 +79,17 @@ def settings() -> str:
     return "\n".join(pages)
 
 
+def verbs(group: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Every command and the commands below it, with the words to type."""
+    for name, command in group.commands.items():
+        yield prefix + name, command
+        if hasattr(command, "commands"):
+            yield from verbs(command, f"{prefix}{name} ")
+
+
 def commands() -> str:
     pages = ["# Commands\n"]
-    for name, command in get_command(app).commands.items():  # type: ignore[attr-defined]
+    for name, command in verbs(get_command(app)):
         pages.append(f"## mphil {name}\n\n{inspect.cleandoc(command.help or '')}\n")
         pages.append(f"{command.epilog}\n" if command.epilog else "")
         for option in command.params:

@@ -1,0 +1,178 @@
+"""`mphil lab`: list, run, tune, report."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from mphil.cli import show
+from mphil.errors import UsageError
+
+if TYPE_CHECKING:
+    from mphil.lab.cells import Cell
+    from mphil.lab.sweep import Tally
+
+RECORDS = Path("benchmarks/results")
+RUNS = Path("runs/lab")
+
+verb = typer.Typer(no_args_is_help=True)
+
+Sets = Annotated[
+    list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="One setting of all runs, such as train.lr=0.01.")
+]
+Jobs = Annotated[int, typer.Option(min=1, help="Processes at a time, one thread each.")]
+Runs = Annotated[Path, typer.Option(help="Folder for the runs that are under way.")]
+Keep = Annotated[bool, typer.Option("--keep", help="Keep the files of finished runs, with the weights.")]
+
+
+def add_to(app: typer.Typer) -> None:
+    app.add_typer(verb, name="lab", help="Tables and figures: run them, tune methods, report.")
+
+
+@verb.command("list", epilog="Example: mphil lab list")
+def list_all(json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False) -> None:
+    """All suites: a table or figure each."""
+    from mphil.lab.cells import expand
+    from mphil.lab.suite import load_suite, suite_names
+
+    suites = [load_suite(name) for name in suite_names()]
+    if json:
+        show.as_json([suite.model_dump(mode="json") for suite in suites])
+        return
+    rows = [[s.name, str(len(expand(s))), ", ".join(s.all_budgets), s.title, s.paper or "-"] for s in suites]
+    show.table(["suite", "cells", "budgets", "what it is", "in the paper"], rows)
+
+
+@verb.command(epilog="Example: mphil lab run good --methods erm,mphil --benchmarks good-motif-basis --jobs 2")
+def run(
+    suite: Annotated[str, typer.Argument(help="Name of a suite (see `mphil lab list`), or a TOML file of your own.")],
+    budget: Annotated[str | None, typer.Option(help="Name of a budget. [default: the suite's]")] = None,
+    set_: Sets = None,
+    seeds: Annotated[str | None, typer.Option(help="Seeds, such as 0,1,2. [default: the budget's]")] = None,
+    methods: Annotated[str | None, typer.Option(help="Rows or methods, such as erm,mphil. [default: all]")] = None,
+    benchmarks: Annotated[str | None, typer.Option(help="Benchmarks of the suite. [default: all]")] = None,
+    tuned: Annotated[Path | None, typer.Option(help="Folder with tuned settings, METHOD-BENCHMARK.toml.")] = None,
+    jobs: Jobs = 1,
+    out: Annotated[Path, typer.Option(help="Folder of the records.")] = RECORDS,
+    runs: Runs = RUNS,
+    keep: Keep = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print the commands of the cells.")] = False,
+) -> None:
+    """Run the cells of a suite that have no record yet.
+
+    Any interruption is taken up by the same command; failed cells are tried again.
+    """
+    from mphil.lab.cells import Request, expand
+    from mphil.lab.engine import LocalEngine
+    from mphil.lab.progress import SweepProgress
+    from mphil.lab.suite import load_suite
+    from mphil.lab.sweep import sweep
+
+    request = Request(budget, set_ or [], _numbers(seeds), _words(methods), _words(benchmarks), tuned)
+    cells = expand(load_suite(suite), request)
+    if dry_run:
+        _print_plan(cells, out)
+        return
+    try:
+        with SweepProgress(suite) as progress:
+            tally = sweep(cells, LocalEngine(runs, jobs), out, progress, keep=keep)
+    except KeyboardInterrupt:
+        typer.echo("stopped; everything so far is saved. The same command goes on from here.", err=True)
+        raise
+    _print_tally(tally, out / f"{cells[0].suite}.jsonl")
+
+
+@verb.command(epilog="Example: mphil lab tune mphil good-motif-basis --trials 20 --set train.epochs=10")
+def tune(
+    method: Annotated[str, typer.Argument(help="Name of a method; see `mphil methods`.")],
+    benchmark: Annotated[str, typer.Argument(help="Name of a benchmark; see `mphil benchmarks`.")],
+    trials: Annotated[int, typer.Option(min=1, help="Settings to try; the same for every method is fair.")] = 20,
+    selection: Annotated[str, typer.Option(help="Validation part that judges: ood_val or id_val.")] = "ood_val",
+    seed: Annotated[int, typer.Option(help="Seed of the search and of the runs.")] = 0,
+    also: Annotated[
+        list[str] | None, typer.Option(metavar="KEY=[VALUES]", help="Search this too, such as train.lr=[0.001,0.01].")
+    ] = None,
+    set_: Sets = None,
+    fraction: Annotated[float, typer.Option(min=0.0, max=1.0, help="Share of the training graphs.")] = 1.0,
+    eval_fraction: Annotated[float, typer.Option(min=0.0, max=1.0, help="Share of the other graphs.")] = 1.0,
+    jobs: Jobs = 1,
+    out: Annotated[Path, typer.Option(help="Folder for the best settings, the study and its records.")] = Path(
+        "benchmarks/hparams"
+    ),
+    runs: Runs = RUNS,
+) -> None:
+    """Search the hyperparameters of a method on validation scores; the best go to OUT/METHOD-BENCHMARK.toml."""
+    from mphil.lab.engine import LocalEngine
+    from mphil.lab.tune import Search, search
+
+    wanted = Search(method, benchmark, trials, selection, seed, also or (), set_ or (), fraction, eval_fraction)
+    try:
+        best = search(wanted, LocalEngine(runs, jobs), out, tell=lambda text: typer.echo(text, err=True))
+    except KeyboardInterrupt:
+        typer.echo("stopped; everything so far is saved. The same command goes on from here.", err=True)
+        raise
+    typer.echo(f"best {selection} {best.score:.4f}, trial {best.trial} of {best.trials}")
+    typer.echo(f"settings: {best.file}")
+    typer.echo(f"next: mphil train --benchmark {benchmark} --config {best.file}")
+
+
+@verb.command(epilog="Example: mphil lab report good ablation --out report")
+def report(
+    suites: Annotated[list[str] | None, typer.Argument(help="Suites. [default: all that have records]")] = None,
+    records: Annotated[Path, typer.Option(help="Folder of the records.")] = RECORDS,
+    out: Annotated[Path, typer.Option(help="Folder for report.md, report.tex, report.html and the figures.")] = Path(
+        "report"
+    ),
+    budget: Annotated[str | None, typer.Option(help="Only this budget. [default: all that have records]")] = None,
+    set_: Sets = None,
+    tuned: Annotated[Path | None, typer.Option(help="Folder with tuned settings, as in `mphil lab run`.")] = None,
+) -> None:
+    """Tables and figures from records, beside the figures of the paper."""
+    from mphil.lab.cells import Request
+    from mphil.lab.report import write_report
+
+    written = write_report(suites or [], records, out, Request(budget=budget, sets=set_ or [], tuned=tuned))
+    for problem in written.problems:
+        typer.echo(f"note: {problem}", err=True)
+    typer.echo(f"{written.records:,} records in {written.tables} tables")
+    typer.echo("report: " + " · ".join(str(out / f"report.{kind}") for kind in ("html", "md", "tex")))
+
+
+def _words(text: str | None) -> list[str]:
+    return [word.strip() for word in text.split(",") if word.strip()] if text else []
+
+
+def _numbers(text: str | None) -> list[int]:
+    try:
+        numbers = [int(word) for word in _words(text)]
+    except ValueError:
+        raise UsageError(f"--seeds {text!r}: write whole numbers, such as 0,1,2") from None
+    if any(number < 0 for number in numbers):
+        raise UsageError(f"--seeds {text!r}: a seed is 0 or more")
+    return numbers
+
+
+def _print_plan(cells: list[Cell], out: Path) -> None:
+    from mphil.lab.records import read_folder
+    from mphil.lab.sweep import unique
+
+    recorded = {record["cell"] for record in read_folder(out)[0]}
+    for cell in unique(cells):
+        typer.echo(f"{'recorded' if cell.id in recorded else 'to run':<8}  {cell.id}  {cell.command}")
+
+
+def _print_tally(tally: Tally, path: Path) -> None:
+    typer.echo(
+        f"{tally.total} cells: {tally.run} run, {tally.refused} refused by their method, {tally.before} recorded "
+        f"before, {len(tally.failed)} failed"
+    )
+    for record in tally.failed:
+        typer.echo(f"failed: {record['command']}\n        {record['error']}")
+    for cell in tally.busy:
+        typer.echo(f"another sweep is at work on: {cell.title}")
+    typer.echo(f"records: {path}")
+    if tally.failed:
+        typer.echo("failed cells are tried again by the same command")
+        raise typer.Exit(1)

@@ -1,0 +1,196 @@
+"""A cell: one run, known by the hash of everything that decides its outcome."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from mphil.errors import UnknownName, UsageError
+from mphil.lab.settings import changed, resolved, toml
+from mphil.lab.suite import Effort, Row, Suite
+from mphil.methods.published import published
+from mphil.training.run import NO_EFFECT
+from mphil.training.settings import Wanted, merge, parse_assignment, read_toml
+
+ID_LENGTH = 16
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One run of a suite.
+
+    Attributes:
+        suite: the suite that asked for it.
+        row: its row in the suite's table.
+        settings: everything the run is given, all defaults filled in but those that come with the data: the sections
+            `benchmark`, `method`, `encoder` and `train`.
+        seed: of training.
+        fraction: share of the training graphs.
+        eval_fraction: share of the graphs of every other part.
+        probes: what is measured on the trained model besides its scores.
+        budget: name of the budget.
+        selection: the rule that chooses the reported epoch.
+        command: the command that repeats the run.
+    """
+
+    suite: str
+    row: str
+    settings: Mapping[str, Mapping[str, Any]]
+    seed: int
+    fraction: float = 1.0
+    eval_fraction: float = 1.0
+    probes: tuple[str, ...] = ()
+    budget: str = ""
+    selection: str = "ood_val"
+    command: str = ""
+
+    @property
+    def benchmark(self) -> str:
+        return str(self.settings["benchmark"]["name"])
+
+    @property
+    def method(self) -> str:
+        return str(self.settings["method"]["name"])
+
+    @property
+    def setting(self) -> str:
+        """Hash of the settings without the seed: what runs must share to be averaged."""
+        settings = {section: dict(values) for section, values in self.settings.items()}
+        for key in NO_EFFECT:
+            settings["train"].pop(key, None)
+        return _hash([settings, self.fraction, self.eval_fraction, sorted(self.probes)])
+
+    @property
+    def id(self) -> str:
+        """Hash of the settings, the seed and the version of the package."""
+        return _hash([self.setting, self.seed, version("mphil")])
+
+    @property
+    def title(self) -> str:
+        return f"{self.row} on {self.benchmark}, seed {self.seed}"
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> Cell:
+        return cls(**{**values, "probes": tuple(values["probes"])})
+
+
+@dataclass(frozen=True)
+class Request:
+    """What somebody asks of a suite beyond its file.
+
+    Attributes:
+        budget: name of a budget; the suite's default when absent.
+        sets: settings of all runs, as `section.key=value`.
+        seeds: seeds in place of the budget's.
+        methods: rows (by name or by method) in place of all.
+        benchmarks: columns in place of all.
+        tuned: folder with files METHOD-BENCHMARK.toml of tuned settings, used where they exist.
+    """
+
+    budget: str | None = None
+    sets: Sequence[str] = ()
+    seeds: Sequence[int] = ()
+    methods: Sequence[str] = ()
+    benchmarks: Sequence[str] = ()
+    tuned: Path | None = None
+
+
+def expand(suite: Suite, request: Request | None = None) -> list[Cell]:
+    """The cells of a suite, those of the first seed first.
+
+    Raises:
+        UsageError: something that is asked for does not exist, or is no setting of a method that it would go to.
+    """
+    request = request or Request()
+    name = request.budget or suite.budget
+    if name not in suite.all_budgets:
+        raise UnknownName(f"budget of suite {suite.name}", name, suite.all_budgets)
+    budget = suite.all_budgets[name]
+    rows, benchmarks = _rows(suite, request.methods), _benchmarks(suite, request.benchmarks)
+    cells = []
+    for benchmark in benchmarks:
+        effort = budget.on(benchmark)
+        for row in rows:
+            cell = Cell(
+                suite=suite.name,
+                row=row.name,
+                settings=resolved(merge(_layers(suite, row, benchmark, effort, request))),
+                seed=0,
+                fraction=effort.fraction,
+                eval_fraction=effort.eval_fraction,
+                probes=suite.probes,
+                budget=name,
+                selection=suite.selection,
+            )
+            cells += [replace(cell, seed=seed) for seed in request.seeds or budget.seeds or suite.seeds]
+    cells.sort(key=lambda cell: cell.seed)
+    return [replace(cell, command=command(cell, request)) for cell in cells]
+
+
+def command(cell: Cell, request: Request | None = None) -> str:
+    """What to type to repeat a cell: plain training where that can say it all, else the cell of the suite."""
+    if cell.fraction == cell.eval_fraction == 1 and not cell.probes:
+        words = ["train", "--benchmark", cell.benchmark, "--method", cell.method, "--seed", str(cell.seed)]
+        sets = [f"{key}={toml(value)}" for key, value in changed(cell.settings).items()]
+    else:
+        words = ["lab", "run", cell.suite, "--budget", cell.budget, "--methods", cell.row]
+        words += ["--benchmarks", cell.benchmark, "--seeds", str(cell.seed)]
+        sets = list(request.sets) if request else []
+        words += ["--tuned", str(request.tuned)] if request and request.tuned else []
+    return shlex.join(["mphil", *words, *(word for text in sets for word in ("--set", text))])
+
+
+def _layers(suite: Suite, row: Row, benchmark: str, effort: Effort, request: Request) -> Iterable[Wanted]:
+    """Later ones win: suite, published, tuned, row, budget, --set."""
+    yield suite.settings
+    if suite.published:
+        yield {"method": _published(row.method, benchmark)}
+    if request.tuned is not None and (file := request.tuned / f"{row.method}-{benchmark}.toml").exists():
+        yield read_toml(file)
+    yield dict(row.settings)
+    if effort.epochs is not None:
+        yield {"train": {"epochs": effort.epochs}}
+    for text in request.sets:
+        wanted = parse_assignment(text)
+        if "seed" in wanted or "name" in wanted.get("method", {}) or "name" in wanted.get("benchmark", {}):
+            raise UsageError(f"--set {text!r}: use --seeds, --methods or --benchmarks to choose cells")
+        yield wanted
+    yield {"method": {"name": row.method}, "benchmark": {"name": benchmark}}
+
+
+def _published(method: str, benchmark: str) -> dict[str, Any]:
+    try:
+        return published(method, benchmark)
+    except UsageError:  # nothing was published for this benchmark: the defaults
+        return {}
+
+
+def _rows(suite: Suite, wanted: Sequence[str]) -> list[Row]:
+    """The rows that are called so, or, where none is, those of the method that is called so."""
+    rows = suite.rows()
+    names, methods = {row.name for row in rows}, {row.method for row in rows}
+    for name in wanted:
+        if name not in names | methods:
+            raise UnknownName(f"row of suite {suite.name}", name, names | methods)
+    groups = methods - names
+    return [row for row in rows if not wanted or row.name in wanted or row.method in groups.intersection(wanted)]
+
+
+def _benchmarks(suite: Suite, wanted: Sequence[str]) -> list[str]:
+    for name in wanted:
+        if name not in suite.benchmarks:
+            raise UnknownName(f"benchmark of suite {suite.name}", name, suite.benchmarks)
+    return [name for name in suite.benchmarks if not wanted or name in wanted]
+
+
+def _hash(value: Any) -> str:
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:ID_LENGTH]

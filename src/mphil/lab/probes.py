@@ -1,0 +1,103 @@
+"""What can be measured on a trained model besides its scores; the answers go into the record of the run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from mphil.data.loader import Loader
+from mphil.errors import UsageError
+from mphil.evaluate.prediction import gather
+from mphil.training.run import Run
+
+Floats = NDArray[np.float64]
+PER_CLASS = 200
+"""Graphs of a class whose embeddings are compared."""
+MOLECULES = 3
+"""Molecules shown for a prototype."""
+
+
+def separability(run: Run) -> dict[str, Any]:
+    """How far classes lie apart in the embedding of the OOD test part, and how far a class is spread.
+
+    `intra` is the mean 1-Wasserstein distance between two halves of a class, `inter` that between two classes, each
+    over the mean distance of two graphs, so that embeddings of any scale compare. `points` are the same graphs in the
+    plane (t-SNE), `labels` their classes.
+    """
+    data, graphs = run.benchmark, run.benchmark.split.ood_test
+    labels = data.store.y[graphs, 0]
+    classes = [graphs[labels == c][:PER_CLASS] for c in range(data.task.n_classes)]
+    clouds = [_embedding(run, members) for members in classes if len(members) > 1]
+    if len(clouds) < 2:
+        raise UsageError(f"{data.name}: fewer than two classes of the OOD test part have two graphs")
+    every = np.concatenate(clouds)
+    scale = float(torch.cdist(torch.from_numpy(every), torch.from_numpy(every)).mean()) or 1.0
+    return {
+        "intra": float(np.mean([wasserstein(cloud[::2], cloud[1::2]) for cloud in clouds])) / scale,
+        "inter": float(np.mean([wasserstein(one, other) for one, other in combinations(clouds, 2)])) / scale,
+        "points": plane(every).round(2).tolist(),
+        "labels": [number for number, cloud in enumerate(clouds) for _ in cloud],
+    }
+
+
+def prototypes(run: Run) -> dict[str, Any]:
+    """For every prototype of the first task, the molecules of the OOD test part that are most similar to it."""
+    data, method, graphs = run.benchmark, run.method, run.benchmark.split.ood_test
+    bank = getattr(method, "prototypes", None)
+    if bank is None or data.store.smiles is None:
+        raise UsageError("prototypes are drawn for a method that has them, on molecules")
+    similarity = torch.from_numpy(_embedding(run, graphs)) @ bank[0].detach().double().flatten(0, 1).T
+    nearest = similarity.topk(min(MOLECULES, len(graphs)), dim=0)
+    found = []
+    for number in range(similarity.shape[1]):
+        kind, slot = divmod(number, bank.shape[2])
+        for row, value in zip(nearest.indices[:, number].tolist(), nearest.values[:, number].tolist(), strict=True):
+            graph = graphs[row : row + 1]
+            atoms = gather(method, Loader(data.store, graph, 1), method.node_importance)
+            found.append(
+                {
+                    "class": kind,
+                    "prototype": slot,
+                    "smiles": data.store.smiles[int(graph)],
+                    "label": float(data.store.y[graph, 0]),
+                    "similarity": round(value, 4),
+                    "atoms": [round(weight, 3) for weight in atoms.tolist()],
+                }
+            )
+    return {"molecules": found}
+
+
+PROBES: dict[str, Callable[[Run], dict[str, Any]]] = {"separability": separability, "prototypes": prototypes}
+
+
+def wasserstein(one: Floats, other: Floats) -> float:
+    """1-Wasserstein distance of two clouds (n, d) and (m, d): the cheapest way to pair their points.
+
+    The larger cloud is cut to the size of the smaller.
+    """
+    from scipy.optimize import linear_sum_assignment
+
+    size = min(len(one), len(other))
+    distance = torch.cdist(torch.from_numpy(one[:size]), torch.from_numpy(other[:size])).numpy()
+    return float(distance[linear_sum_assignment(distance)].mean())
+
+
+def plane(points: Floats) -> Floats:
+    """(n, 2) t-SNE of (n, d) points."""
+    from sklearn.manifold import TSNE
+
+    perplexity = min(30.0, (len(points) - 1) / 3)
+    # Principal components start it well, but a collapsed embedding has none.
+    start = "pca" if points.shape[1] > 1 and points.std(axis=0).max() > 0 else "random"
+    placed: Floats = TSNE(perplexity=perplexity, init=start, random_state=0).fit_transform(points).astype(np.float64)
+    return placed
+
+
+def _embedding(run: Run, graphs: torch.Tensor) -> Floats:
+    loader = Loader(run.benchmark.store, graphs, run.config.train.eval_batch_size)
+    return gather(run.method, loader, run.method.embed).double().numpy()

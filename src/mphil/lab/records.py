@@ -1,0 +1,166 @@
+"""Files of records: one line of JSON a run, appended so that neither a crash nor a second writer can spoil them.
+
+A record is what a run reports (scores, settings, seeds, seconds, versions, machine), the scores of every epoch, the
+command that repeats it, and what the lab knows of it: cell, setting, suite, row, budget, selection.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import logging
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from mphil.files import sync_folder
+
+Record = dict[str, Any]
+NEEDED = {
+    "run": ("cell", "setting", "benchmark", "method", "selections", "data_digest", "versions", "command"),
+    "refused": ("cell", "setting", "benchmark", "method", "reason", "versions", "command"),
+    "failed": ("cell", "setting", "benchmark", "method", "error", "versions", "command"),
+}
+"""What a record of each kind cannot do without."""
+FAILED = ".failed.jsonl"
+_LOG = logging.getLogger(__name__)
+
+
+class RecordFile:
+    """A file of records.
+
+    Args:
+        path: a `.jsonl` file; it need not exist.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def append(self, record: Record, *, once: bool = True) -> bool:
+        """Add a record for good, unless the cell has one.
+
+        When this returns the record is on disk; when it raises, the file is as it was before.
+
+        Args:
+            record: what to add.
+            once: leave the file alone if it has a record of the same cell.
+
+        Returns:
+            Whether it was added.
+        """
+        line = json.dumps(record, allow_nan=False).encode() + b"\n"
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        with self._locked() as handle:
+            size = self._mend(handle)
+            if once and record["cell"] in self.cells():
+                return False
+            try:
+                written = os.write(handle, line)
+                if written < len(line):
+                    raise OSError(28, os.strerror(28), str(self.path))
+                os.fsync(handle)
+            except OSError:
+                os.ftruncate(handle, size)
+                raise
+        if not size:
+            sync_folder(self.path.parent)
+        return True
+
+    def read(self) -> tuple[list[Record], list[str]]:
+        """The records, and a sentence about every line that is none."""
+        records, problems = [], []
+        try:
+            lines = self.path.read_bytes().splitlines()
+        except FileNotFoundError:
+            return [], []
+        for number, line in enumerate(lines, start=1):
+            try:
+                records.append(parse(line))
+            except ValueError as error:
+                problems.append(f"{self.path.name}:{number}: not a record ({error}); the line is left out")
+        return records, problems
+
+    def cells(self) -> set[str]:
+        """The cells that have a record here."""
+        return {record["cell"] for record in self.read()[0]}
+
+    @contextmanager
+    def _locked(self) -> Iterator[int]:
+        """Open for reading and appending, held by this process; a killed holder holds nothing."""
+        handle = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX)
+            yield handle
+        finally:
+            os.close(handle)
+
+    def _mend(self, handle: int) -> int:
+        """End the last line, or take it away if its writer was stopped inside it; returns the size of the file."""
+        content = self.path.read_bytes()
+        kept = content[: content.rfind(b"\n") + 1]
+        if len(kept) == len(content):
+            return len(content)
+        try:
+            parse(content[len(kept) :])
+        except ValueError:
+            _LOG.warning("%s: the last line was torn, %d bytes are removed", self.path, len(content) - len(kept))
+            os.ftruncate(handle, len(kept))
+            return len(kept)
+        os.write(handle, b"\n")
+        return len(content) + 1
+
+
+def parse(line: bytes) -> Record:
+    """A record from its line.
+
+    Raises:
+        ValueError: it is broken or lacks something; the message says what.
+    """
+    try:
+        record = json.loads(line)
+    except ValueError:
+        raise ValueError(f"broken JSON: {line[:40].decode(errors='replace')!r}") from None
+    if not isinstance(record, dict) or record.get("kind") not in NEEDED:
+        raise ValueError(f"it has none of the kinds {', '.join(NEEDED)}")
+    missing = [key for key in NEEDED[record["kind"]] if key not in record]
+    if missing:
+        raise ValueError(f"it lacks {', '.join(missing)}")
+    return record
+
+
+def read_folder(folder: Path) -> tuple[list[Record], list[str]]:
+    """All records of the suites in a folder, each cell once, and a sentence about everything left out.
+
+    Files of another kind (`compare-*`, `study-*`) are not the lab's and are passed over.
+    """
+    found: dict[str, Record] = {}
+    problems = []
+    for path in sorted(folder.glob("*.jsonl")):
+        if path.name.endswith(FAILED) or not is_ours(path):
+            continue
+        records, broken = RecordFile(path).read()
+        problems += broken
+        for record in records:
+            if record["cell"] not in found:
+                found[record["cell"]] = record
+            elif scores(record) != scores(found[record["cell"]]):
+                problems.append(f"{path.name}: cell {record['cell']} has two records that disagree; the first is taken")
+    return list(found.values()), problems
+
+
+def is_ours(path: Path) -> bool:
+    """Whether a file holds records of the lab, by its first line that can be read at all."""
+    for line in path.read_bytes().splitlines():
+        try:
+            record = json.loads(line)
+        except ValueError:
+            continue
+        return isinstance(record, dict) and "kind" in record
+    return True
+
+
+def scores(record: Record) -> Any:
+    """What must agree between two records of one cell."""
+    return record.get("selections", record.get("reason"))

@@ -1,0 +1,5 @@
+"""Reports: tables and figures drawn from records, in Markdown, LaTeX and HTML."""
+
+from mphil.lab.report.write import Written, write_report
+
+__all__ = ["Written", "write_report"]

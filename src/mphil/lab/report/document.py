@@ -1,0 +1,93 @@
+"""What a report is made of, whatever it is written in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of texts.
+
+    Attributes:
+        caption: what it shows, under which selection rule and budget.
+        header: names of the columns.
+        rows: the cells; the first of a row is its name.
+        strong: (row, column) of the cells to stand out.
+        notes: footnotes.
+    """
+
+    caption: str
+    header: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    strong: frozenset[tuple[int, int]] = frozenset()
+    notes: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class Curves:
+    """Lines over a common x axis; None leaves a gap."""
+
+    title: str
+    x_label: str
+    y_label: str
+    x: Sequence[float]
+    series: Mapping[str, Sequence[float | None]]
+
+
+@dataclass(frozen=True)
+class Bars:
+    """A bar a name, with an optional whisker."""
+
+    title: str
+    unit: str
+    values: Mapping[str, float]
+    errors: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Scatter:
+    """Points in the plane, with the number of the class of each."""
+
+    title: str
+    points: Sequence[Sequence[float]]
+    labels: Sequence[int]
+
+
+@dataclass(frozen=True)
+class Molecules:
+    """Drawings of molecules; each has SMILES, a weight for every atom and a caption."""
+
+    title: str
+    drawings: Sequence[tuple[str, Sequence[float], str]]
+
+
+Block = Table | Curves | Bars | Scatter | Molecules
+
+
+@dataclass(frozen=True)
+class Chapter:
+    """A suite under one budget.
+
+    Attributes:
+        name: word to call it by in file names and links.
+        title: heading.
+        intro: paragraphs.
+        blocks: tables and figures.
+        commands: (what, command) of every run.
+    """
+
+    name: str
+    title: str
+    intro: Sequence[str]
+    blocks: Sequence[Block]
+    commands: Sequence[tuple[str, str]]
+
+
+@dataclass(frozen=True)
+class Document:
+    """A whole report: its chapters, and a sentence about everything that was left out."""
+
+    chapters: Sequence[Chapter]
+    problems: Sequence[str]

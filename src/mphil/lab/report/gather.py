@@ -1,0 +1,210 @@
+"""From records to the entries of a table: only what belongs together is put together, the rest is named."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from importlib.metadata import version
+from pathlib import Path
+from typing import Literal
+
+from mphil.lab.cells import Cell, Request, expand
+from mphil.lab.paper import Printed, printed
+from mphil.lab.records import FAILED, Record, RecordFile
+from mphil.lab.suite import Suite
+
+PER_CENT = 100.0
+SHOWN_COMMANDS = 3
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A cell of a table: all seeds of one row on one benchmark.
+
+    Attributes:
+        state: `run`, `refused` by the method, `failed`, or `missing`.
+        records: the records it is made of, by seed.
+        wanted: how many seeds there should be.
+        paper: what the paper printed.
+        note: why it is not `run`.
+        selection: the rule that chose the epochs.
+    """
+
+    state: Literal["run", "refused", "failed", "missing"]
+    records: tuple[Record, ...] = ()
+    wanted: int = 0
+    paper: Printed | None = None
+    note: str = ""
+    selection: str = "ood_val"
+
+    def scores(self, part: str = "ood_test") -> dict[int, float]:
+        """Seed to score in per cent, at the chosen epoch; seeds without one are left out."""
+        chosen = {r["seed"]: _chosen(r, self.selection)["scores"].get(part) for r in self.records}
+        return {seed: PER_CENT * score for seed, score in chosen.items() if score is not None}
+
+    def last(self) -> dict[int, float]:
+        """Seed to OOD test score in per cent at the last epoch, which nobody chose."""
+        found = {record["seed"]: record["last"]["scores"].get("ood_test") for record in self.records}
+        return {seed: PER_CENT * score for seed, score in found.items() if score is not None}
+
+    def seconds(self) -> list[float]:
+        """Seconds of an epoch, by seed."""
+        return [record["seconds"] / record["last"]["epoch"] for record in self.records]
+
+
+@dataclass
+class Sheet:
+    """A suite under one budget, filled in from records.
+
+    Attributes:
+        suite: what was asked.
+        request: under which budget and with which other settings.
+        efforts: benchmark to what was spent on it, in words.
+        entries: (row, benchmark) to what was found.
+        problems: a sentence about everything that was left out.
+    """
+
+    suite: Suite
+    request: Request
+    efforts: dict[str, str] = field(default_factory=dict)
+    entries: dict[tuple[str, str], Entry] = field(default_factory=dict)
+    problems: list[str] = field(default_factory=list)
+
+    @property
+    def budget(self) -> str:
+        return self.request.budget or self.suite.budget
+
+    @property
+    def rows(self) -> list[str]:
+        return list(dict.fromkeys(row for row, _ in self.entries))
+
+    @property
+    def benchmarks(self) -> list[str]:
+        return list(dict.fromkeys(benchmark for _, benchmark in self.entries))
+
+    @property
+    def has_records(self) -> bool:
+        return any(entry.records or entry.state in ("refused", "failed") for entry in self.entries.values())
+
+
+def fill(suite: Suite, request: Request, records: Sequence[Record], failures: Sequence[Record] = ()) -> Sheet:
+    """The table of a suite under the requested budget.
+
+    Args:
+        suite: what is in the table.
+        request: budget and other settings, as they were given to the sweep.
+        records: all records there are, of this suite and of others.
+        failures: records of cells that failed.
+    """
+    cells: dict[tuple[str, str], list[Cell]] = defaultdict(list)
+    for cell in expand(suite, request):
+        cells[cell.row, cell.benchmark].append(cell)
+    sheet = Sheet(suite, request)
+    reference = printed(suite.reference) if suite.reference else {}
+    failed = {record["setting"]: record["error"] for record in failures}
+    by_setting = defaultdict(list)
+    for record in records:
+        by_setting[record["setting"]].append(record)
+    # In the order of the suite: cells come seed by seed, but rows and columns as they are written.
+    for (row, benchmark), group in cells.items():
+        setting = group[0].setting
+        sheet.efforts[benchmark] = describe_effort(group[0])
+        found = _one_version(by_setting[setting], f"{row} on {benchmark}", sheet.problems)
+        entry = _entry(found, len(group), failed.get(setting, ""))
+        sheet.entries[row, benchmark] = replace(entry, paper=reference.get((row, benchmark)), selection=suite.selection)
+    return sheet
+
+
+def describe_effort(cell: Cell) -> str:
+    """What is spent on a cell, in words."""
+    parts = [f"{cell.settings['train']['epochs']} epochs"]
+    for share, what in ((cell.fraction, "training"), (cell.eval_fraction, "evaluation")):
+        if share < 1:
+            parts.append(f"{PER_CENT * share:g} % of the {what} graphs")
+    return ", ".join(parts)
+
+
+def same_data(records: Iterable[Record]) -> tuple[list[Record], list[str]]:
+    """The records that agree on the data of their benchmark with most others, and a sentence about each other one."""
+    records = list(records)
+    votes: dict[str, Counter[str]] = defaultdict(Counter)
+    for record in records:
+        for what, digest in _digests(record):
+            votes[what][digest] += 1
+    kept, problems = [], []
+    for record in records:
+        strange = [what for what, digest in _digests(record) if votes[what].most_common(1)[0][0] != digest]
+        if strange:
+            problems.append(
+                f"{record['suite']}.jsonl: cell {record['cell']} ({record['command']}) was run on other data of "
+                f"{record['benchmark']} than most; it is left out"
+            )
+        else:
+            kept.append(record)
+    return kept, problems
+
+
+def unused(suite: Suite, request: Request, records: Sequence[Record]) -> list[str]:
+    """A sentence about the records of a suite that none of its budgets asks for."""
+    asked = {c.setting for name in suite.all_budgets for c in expand(suite, replace(request, budget=name))}
+    extra = [record for record in records if record["suite"] == suite.name and record["setting"] not in asked]
+    if not extra:
+        return []
+    commands = "; ".join(record["command"] for record in extra[:SHOWN_COMMANDS])
+    more = f"; and {len(extra) - SHOWN_COMMANDS} more" if len(extra) > SHOWN_COMMANDS else ""
+    return [
+        f"{suite.name}.jsonl: {len(extra)} records have settings that the suite does not ask for; "
+        f"they are left out ({commands}{more})"
+    ]
+
+
+def failures_of(suite: Suite, folder: Path) -> tuple[list[Record], list[str]]:
+    """Records of failed cells of a suite."""
+    return RecordFile(folder / f"{suite.name}{FAILED}").read()
+
+
+def _entry(records: Sequence[Record], wanted: int, error: str) -> Entry:
+    runs = sorted((r for r in records if r["kind"] == "run"), key=lambda r: int(r["seed"]))
+    if runs:
+        return Entry("run", tuple(runs), wanted)
+    refused = [record for record in records if record["kind"] == "refused"]
+    if refused:
+        return Entry("refused", (), wanted, note=refused[0]["reason"])
+    return Entry("failed", (), wanted, note=error) if error else Entry("missing", (), wanted)
+
+
+def _one_version(records: Sequence[Record], where: str, problems: list[str]) -> list[Record]:
+    """The records of one version of the package: this one, or else the most frequent; what happens is told."""
+    counts = Counter(record["versions"]["mphil"] for record in records)
+    if not counts:
+        return []
+    now = version("mphil")
+    taken = now if now in counts else counts.most_common(1)[0][0]
+    if taken != now:
+        problems.append(f"{where}: the records are of mphil {taken}, not of {now}")
+    others = ", ".join(f"{count} of {name}" for name, count in counts.items() if name != taken)
+    if others:
+        problems.append(f"{where}: records of other versions of mphil are left out ({others})")
+    return [record for record in records if record["versions"]["mphil"] == taken]
+
+
+def _digests(record: Record) -> list[tuple[str, str]]:
+    """What must be equal among which records: the data of a benchmark, and its split under a budget."""
+    if record["kind"] != "run":
+        return []
+    data = json.dumps([record["config"]["benchmark"], "data"], sort_keys=True)
+    split = json.dumps([record["config"]["benchmark"], _shares(record["budget"])], sort_keys=True)
+    return [(data, record["data_digest"]), (split, record["split_digest"])]
+
+
+def _shares(budget: Mapping[str, object]) -> list[object]:
+    return [budget["fraction"], budget["eval_fraction"]]
+
+
+def _chosen(record: Record, rule: str) -> Record:
+    """The epoch that a rule chose; no scores where it could not choose."""
+    if rule == "last":
+        return dict(record["last"])
+    return dict(record["selections"].get(rule, {"scores": {}}))

@@ -1,0 +1,38 @@
+"""A report as one HTML page that needs nothing else."""
+
+from __future__ import annotations
+
+from mphil.lab.report.document import Chapter, Document, Molecules, Table
+from mphil.lab.report.pictures import drawings, svg
+from mphil.page.document import RowGroup, command, details, page, section, table
+from mphil.page.text import escape
+
+
+def html(document: Document) -> str:
+    """The whole report."""
+    links = "".join(f'<li><a href="#{c.name}">{escape(c.title)}</a></li>' for c in document.chapters)
+    parts = [f"<h1>Report</h1><nav><ul>{links}</ul></nav>", *map(_chapter, document.chapters)]
+    if document.problems:
+        items = "".join(f"<li>{escape(problem)}</li>" for problem in document.problems)
+        parts.append(section("left-out", "Left out", f"<ul>{items}</ul>"))
+    return page("Report", f"<main>{''.join(parts)}</main>")
+
+
+def _chapter(chapter: Chapter) -> str:
+    intro = "".join(f"<p>{escape(text)}</p>" for text in chapter.intro)
+    runs = "".join(f"<li><p>{escape(what)}</p>{command(line)}</li>" for what, line in chapter.commands)
+    unfold = details(f"Commands of {len(chapter.commands)} runs", f'<ul class="commands">{runs}</ul>')
+    drawn = [block for block in chapter.blocks if not isinstance(block, Table | Molecules)]
+    figures = f'<div class="pair">{"".join(f"<figure>{svg(block)}</figure>" for block in drawn)}</div>' if drawn else ""
+    others = [_block(block) for block in chapter.blocks if isinstance(block, Table | Molecules)]
+    return section(chapter.name, chapter.title, intro, *others, figures, unfold)
+
+
+def _block(block: Table | Molecules) -> str:
+    if isinstance(block, Molecules):
+        return drawings(block)
+    # A caption is as wide as its table, which may be wider than the screen: the conditions stand above it.
+    what, _, conditions = block.caption.partition("; ")
+    notes = "".join(f'<p class="note">{escape(note)}</p>' for note in block.notes)
+    above = f'<p class="note">{escape(conditions)}</p>' if conditions else ""
+    return above + table(what, block.header, [RowGroup(block.rows)]) + notes

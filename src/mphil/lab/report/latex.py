@@ -1,0 +1,121 @@
+"""A report in LaTeX: booktabs for tables, pgfplots for figures; it compiles by itself or is cut into a paper."""
+
+from __future__ import annotations
+
+from mphil.lab.report.document import Bars, Block, Chapter, Curves, Document, Molecules, Scatter, Table
+
+PREAMBLE = r"""\documentclass{article}
+\usepackage[a4paper,landscape,margin=15mm]{geometry}
+\usepackage[utf8]{inputenc}
+\usepackage[T1]{fontenc}
+\usepackage{booktabs,graphicx,pgfplots}
+\pgfplotsset{compat=1.16}
+\begin{document}
+"""
+SPECIAL = {
+    "\\": r"\textbackslash{}",
+    "{": r"\{",
+    "}": r"\}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "|": r"\textbar{}",
+} | {sign: f"\\{sign}" for sign in "&%$#_"}
+
+
+def latex(document: Document) -> str:
+    """The whole report."""
+    parts = [PREAMBLE, *map(chapter_text, document.chapters)]
+    if document.problems:
+        items = "\n".join(rf"\item {escape(problem)}" for problem in document.problems)
+        parts.append(f"\\section*{{Left out}}\n\\begin{{itemize}}\n{items}\n\\end{{itemize}}\n")
+    return "\n".join([*parts, r"\end{document}", ""])
+
+
+def chapter_text(chapter: Chapter) -> str:
+    parts = [rf"\section*{{{escape(chapter.title)}}}", *map(escape, chapter.intro), *map(_block, chapter.blocks)]
+    return "\n\n".join(parts) + "\n\\clearpage\n"
+
+
+def table_text(table: Table) -> str:
+    """A table with its caption above and its notes below, made to fit the page."""
+    head = " & ".join(map(escape, table.header))
+    body = []
+    for number, cells in enumerate(table.rows):
+        marked = [
+            rf"\textbf{{{escape(cell)}}}" if (number, column) in table.strong else escape(cell)
+            for column, cell in enumerate(cells)
+        ]
+        body.append(" & ".join(marked) + r" \\")
+    notes = "".join(f"\n\n{{\\footnotesize {escape(note)}}}" for note in table.notes)
+    columns = "l" + "r" * (len(table.header) - 1)
+    return (
+        f"\\begin{{table}}[h!]\n\\centering\n\\caption{{{escape(table.caption)}}}\n"
+        f"\\resizebox{{\\ifdim\\width>\\linewidth\\linewidth\\else\\width\\fi}}{{!}}{{%\n"
+        f"\\begin{{tabular}}{{{columns}}}\n\\toprule\n{head} \\\\\n\\midrule\n"
+        + "\n".join(body)
+        + f"\n\\bottomrule\n\\end{{tabular}}}}{notes}\n\\end{{table}}"
+    )
+
+
+def escape(text: str) -> str:
+    r"""Text that LaTeX prints as it stands.
+
+    Example:
+        >>> print(escape("w/o L_PS: 95 % & more"))
+        w/o L\_PS: 95 \% \& more
+    """
+    return "".join(SPECIAL.get(sign, sign) for sign in " ".join(text.split()))
+
+
+def _block(block: Block) -> str:
+    if isinstance(block, Table):
+        return table_text(block)
+    if isinstance(block, Molecules):
+        return escape(f"{block.title}: see report.html.")
+    if isinstance(block, Curves):
+        return _curves(block)
+    return _bars(block) if isinstance(block, Bars) else _scatter(block)
+
+
+def _axis(title: str, options: str, plots: str) -> str:
+    return (
+        f"\\begin{{tikzpicture}}\n\\begin{{axis}}[title={{{escape(title)}}},{options}]\n{plots}\n"
+        "\\end{axis}\n\\end{tikzpicture}"
+    )
+
+
+def _curves(figure: Curves) -> str:
+    plots = []
+    for name, values in figure.series.items():
+        points = [(x, y) for x, y in zip(figure.x, values, strict=True) if y is not None]
+        plots.append(f"\\addplot coordinates {{{_pairs(points)}}};\n\\addlegendentry{{{escape(name)}}}")
+    labels = f"xlabel={{{escape(figure.x_label)}}},ylabel={{{escape(figure.y_label)}}},legend pos=outer north east"
+    return _axis(figure.title, labels, "\n".join(plots))
+
+
+def _bars(figure: Bars) -> str:
+    names = list(figure.values)
+    ticks = ",".join(f"{{{escape(name)}}}" for name in names)
+    options = (
+        f"xbar,xmin=0,y dir=reverse,xlabel={{{escape(figure.unit)}}},ytick={{{','.join(map(str, range(len(names))))}}},"
+        f"yticklabels={{{ticks}}},height={3 + 0.6 * len(names):.1f}cm,width=12cm"
+    )
+    points = " ".join(
+        f"({figure.values[name]:.4g},{row}) +- ({figure.errors.get(name, 0.0):.4g},0)" for row, name in enumerate(names)
+    )
+    plot = f"\\addplot+[error bars/.cd,x dir=both,x explicit] coordinates {{{points}}};"
+    return _axis(figure.title, options, plot)
+
+
+def _scatter(figure: Scatter) -> str:
+    plots = []
+    for label in sorted(set(figure.labels)):
+        points = [(p[0], p[1]) for p, own in zip(figure.points, figure.labels, strict=True) if own == label]
+        plots.append(f"\\addplot+[only marks,mark size=0.8pt] coordinates {{{_pairs(points)}}};")
+    return _axis(figure.title, "hide axis", "\n".join(plots))
+
+
+def _pairs(points: list[tuple[float, float]]) -> str:
+    return " ".join(f"({x:g},{y:.4g})" for x, y in points)

@@ -1,0 +1,80 @@
+"""Figures as SVG."""
+
+from __future__ import annotations
+
+from mphil.chem.draw import molecule_svg
+from mphil.lab.report.document import Bars, Curves, Molecules, Scatter
+from mphil.page.document import image
+from mphil.page.palette import CLASSES, paint
+from mphil.page.svg import LETTER, line_chart, picture
+from mphil.page.text import escape, number
+
+ROW, WIDTH, SIDE = 22, 560, 300
+MOST_LETTERS = 22
+
+
+def svg(figure: Curves | Bars | Scatter) -> str:
+    """A figure as the text of an SVG file."""
+    if isinstance(figure, Curves):
+        return line_chart(
+            figure.series,
+            title=figure.title,
+            x_label=figure.x_label,
+            y_label=figure.y_label,
+            x=figure.x,
+            size=(WIDTH, SIDE),
+        )
+    return _bars(figure) if isinstance(figure, Bars) else _scatter(figure)
+
+
+def drawings(figure: Molecules) -> str:
+    """Molecules as HTML, each with its caption; atoms are shaded from the least to the most important."""
+    figures = []
+    for smiles, weights, text in figure.drawings:
+        low, high = min(weights, default=0.0), max(weights, default=0.0)
+        relative = [(weight - low) / (high - low) if high > low else 0.0 for weight in weights]
+        drawing = image(molecule_svg(smiles, weights=relative), smiles)
+        figures.append(f"<figure>{drawing}<figcaption>{escape(text)}</figcaption></figure>")
+    return f'<h3>{escape(figure.title)}</h3><div class="trio">{"".join(figures)}</div>'
+
+
+def _bars(figure: Bars) -> str:
+    left = LETTER * min(MOST_LETTERS, max(map(len, figure.values)))
+    right, top = WIDTH - 90, 44
+    ends = [value + figure.errors.get(name, 0.0) for name, value in figure.values.items()]
+    scale = (right - left) / (max(ends) or 1.0)
+    parts = [_text(0, 13, figure.title, "ink", 600), _text(0, 31, figure.unit)]
+    for row, (name, value) in enumerate(figure.values.items()):
+        y, error = top + ROW * row, figure.errors.get(name)
+        length = max(0.0, value) * scale
+        told = number(value, 2) + (f" ± {number(error, 2)}" if error is not None else "")
+        parts.append(_text(0, y + 12, name[:MOST_LETTERS]))
+        parts.append(
+            f'<g><title>{escape(f"{name}: {told}")}</title><rect x="{number(left)}" y="{y}" '
+            f'width="{number(length, 1)}" height="{ROW - 6}" rx="1.5" {paint(fill="blue")}/></g>'
+        )
+        tip = left + length
+        if error is not None:
+            start, tip = left + max(0.0, value - error) * scale, left + (value + error) * scale
+            parts.append(
+                f'<path d="M{number(start, 1)} {y + 8}H{number(tip, 1)}" stroke-width="1.3" '
+                f"{paint(stroke='ink', fill='none')}/>"
+            )
+        parts.append(_text(tip + 6, y + 12, told, "ink"))
+    return picture("".join(parts), (WIDTH, top + ROW * len(figure.values)), figure.title)
+
+
+def _scatter(figure: Scatter) -> str:
+    columns = list(zip(*figure.points, strict=True))
+    spans = [(min(column), (max(column) - min(column)) or 1.0) for column in columns]
+    dots = []
+    for point, label in zip(figure.points, figure.labels, strict=True):
+        x, y = (10 + (SIDE - 20) * (value - low) / span for value, (low, span) in zip(point, spans, strict=True))
+        colour = CLASSES[label % len(CLASSES)]
+        dots.append(f'<circle cx="{number(x, 1)}" cy="{number(y + 24, 1)}" r="2.4" {paint(fill=colour)}/>')
+    return picture(_text(0, 13, figure.title, "ink", 600) + "".join(dots), (SIDE, SIDE + 24), figure.title)
+
+
+def _text(x: float, y: float, text: str, colour: str = "muted", weight: int = 400) -> str:
+    place = f'x="{number(x, 1)}" y="{number(y, 1)}" font-weight="{weight}"'
+    return f"<text {place} {paint(fill=colour)}>{escape(text)}</text>"

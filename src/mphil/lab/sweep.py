@@ -1,0 +1,125 @@
+"""A sweep: the cells of a suite that have no record yet are carried out, and each record is safe before the next."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from mphil.lab.cells import Cell
+from mphil.lab.engine import Engine, Outcome
+from mphil.lab.records import FAILED, Record, RecordFile, read_folder
+
+
+@dataclass
+class Tally:
+    """How far a sweep is.
+
+    Attributes:
+        total: cells of the suite, each counted once.
+        before: those that had a record when the sweep began, in this suite or another.
+        run, refused: those that got one.
+        failed: records of what went wrong.
+        busy: cells that another sweep is at work on.
+        seconds: time spent so far.
+    """
+
+    total: int
+    before: int = 0
+    run: int = 0
+    refused: int = 0
+    failed: list[Record] = field(default_factory=list)
+    busy: list[Cell] = field(default_factory=list)
+    seconds: float = 0.0
+
+    @property
+    def ended(self) -> int:
+        return self.before + self.run + self.refused + len(self.failed) + len(self.busy)
+
+    @property
+    def seconds_left(self) -> float | None:
+        """At the speed so far; None before anything has ended."""
+        done = self.ended - self.before
+        return self.seconds / done * (self.total - self.ended) if done else None
+
+
+class Watcher:
+    """Somebody who watches a sweep."""
+
+    def begun(self, tally: Tally) -> None:
+        """The cells are known, nothing has been started."""
+
+    def started(self, cell: Cell) -> None:
+        """A cell is handed to the engine."""
+
+    def ended(self, outcome: Outcome, tally: Tally) -> None:
+        """A cell has ended, and what is to be kept of it is on disk."""
+
+
+def unique(cells: Sequence[Cell]) -> list[Cell]:
+    """Every run once: two rows of a table may be the same run."""
+    first: dict[str, Cell] = {}
+    for cell in cells:
+        first.setdefault(cell.id, cell)
+    return list(first.values())
+
+
+def sweep(
+    cells: Sequence[Cell], engine: Engine, out: Path, watcher: Watcher | None = None, *, keep: bool = False
+) -> Tally:
+    """Carry out the cells that have no record in the folder, whichever suite it was made for.
+
+    A failed cell is noted in `SUITE.failed.jsonl`, disturbs no other, and is tried again by the next sweep. A sweep
+    that is cut anywhere is taken up by the same call: a record is written once, and a run goes on from its checkpoint.
+
+    Args:
+        cells: what is wanted, all of one suite.
+        engine: where it is done.
+        out: folder of the records.
+        watcher: who is told what happens.
+        keep: leave the files of a run, with the weights, when its record is safe.
+    """
+    watcher, wanted = watcher or Watcher(), unique(cells)
+    recorded = {record["cell"] for record in read_folder(out)[0]}
+    due = [cell for cell in wanted if cell.id not in recorded]
+    tally, began = Tally(len(wanted), before=len(wanted) - len(due)), time.monotonic()
+    watcher.begun(tally)
+    for cell in wanted:
+        if cell.id in recorded and not keep:
+            engine.clear(cell)
+    with closing(engine.run(_still_due(due, out, tally, watcher))) as outcomes:
+        for outcome in outcomes:
+            _settle(outcome, engine, out, tally, keep)
+            tally.seconds = time.monotonic() - began
+            watcher.ended(outcome, tally)
+    return tally
+
+
+def _still_due(cells: Sequence[Cell], out: Path, tally: Tally, watcher: Watcher) -> Iterator[Cell]:
+    """The cells, without those that another sweep has recorded in the meantime."""
+    for cell in cells:
+        if cell.id in RecordFile(out / f"{cell.suite}.jsonl").cells():
+            tally.before += 1
+            continue
+        watcher.started(cell)
+        yield cell
+
+
+def _settle(outcome: Outcome, engine: Engine, out: Path, tally: Tally, keep: bool) -> None:
+    """Put an outcome on disk, then count it."""
+    cell = outcome.cell
+    if outcome.state == "busy":
+        tally.busy.append(cell)
+    elif outcome.state == "failed":
+        RecordFile(out / f"{cell.suite}{FAILED}").append(outcome.record, once=False)
+        tally.failed.append(outcome.record)
+    else:
+        RecordFile(out / f"{cell.suite}.jsonl").append(outcome.record)
+        if not keep:
+            engine.clear(cell)
+        if outcome.state == "run":
+            tally.run += 1
+        else:
+            tally.refused += 1

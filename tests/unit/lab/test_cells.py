@@ -1,0 +1,192 @@
+"""Cells: what a suite expands to, and an identity that is exactly what decides the outcome."""
+
+import json
+import shlex
+from dataclasses import replace
+
+import pytest
+import torch
+
+from mphil.benchmarks import benchmark
+from mphil.errors import UsageError
+from mphil.lab import cells as module
+from mphil.lab.cells import Cell, Request, expand
+from mphil.lab.settings import resolved, toml
+from mphil.lab.suite import load_suite, suite_names
+from mphil.lab.thinning import thin
+from mphil.methods.base import METHODS, resolve_hyperparameters
+from mphil.training.settings import merge, parse_assignment, split_assignment
+from tests.unit.lab.made import cells, tiny
+
+MORE = """
+[[variants]]
+name = "wide"
+method = "erm"
+settings.encoder = { width = 16 }
+
+[budgets.small]
+epochs = 3
+seeds = [7]
+fraction = 0.5
+"""
+
+
+def one(extra="", **wishes):
+    return expand(tiny(extra), Request(**wishes))[0]
+
+
+class TestExpansion:
+    def test_rows_by_benchmarks_by_seeds_the_first_seed_first(self):
+        found = cells(MORE)
+        assert [(cell.row, cell.seed) for cell in found] == [("erm", 0), ("wide", 0), ("erm", 1), ("wide", 1)]
+        assert len({cell.id for cell in found}) == 4
+        assert len({cell.setting for cell in found}) == 2
+
+    def test_everything_is_filled_in(self):
+        settings = one().settings
+        assert settings["benchmark"] == {"name": "good-motif-basis", "seed": 0, "graphs": 200}
+        assert settings["method"]["name"] == "erm"
+        assert settings["encoder"] == {"width": 8, "layers": 2}
+        assert (settings["train"]["epochs"], settings["train"]["lr"], settings["train"]["threads"]) == (1, 1e-3, 1)
+
+    def test_later_layers_win(self, tmp_path):
+        (tmp_path / "erm-good-motif-basis.toml").write_text("[train]\nlr = 0.5\nbatch_size = 7\nepochs = 9\n")
+        cell = one(MORE, budget="small", tuned=tmp_path, sets=["train.lr=0.25"])
+        train = cell.settings["train"]
+        assert (train["epochs"], train["batch_size"], train["lr"]) == (3, 7, 0.25)
+        assert (cell.seed, cell.fraction, cell.budget) == (7, 0.5, "small")
+        assert one(MORE, budget="small", sets=["train.epochs=5"]).settings["train"]["epochs"] == 5
+
+    def test_published_settings_where_there_are_any(self):
+        suite = load_suite("good")
+        found = {(c.row, c.benchmark): c.settings["method"] for c in expand(suite, Request(seeds=[0]))}
+        assert found["vrex", "good-motif-basis"]["weight"] == 100.0
+        defaults = resolve_hyperparameters(METHODS["disc"], None, {})
+        assert found["disc", "good-motif-basis"] == {"name": "disc"} | defaults
+
+    def test_wishes_narrow_a_suite(self):
+        assert [c.row for c in expand(tiny(MORE), Request(seeds=[5], methods=["wide"]))] == ["wide"]
+        ablation = load_suite("ablation")
+        plain = expand(ablation, Request(methods=["mphil"], seeds=[0], benchmarks=["good-hiv-scaffold"]))
+        assert [cell.row for cell in plain] == ["mphil"]  # the row of that name, not every variant of the method
+        assert len(expand(load_suite("metrics"), Request(methods=["mphil"], seeds=[0]))) == 8
+
+    @pytest.mark.parametrize(
+        ("wishes", "message"),
+        [
+            ({"methods": ["emr"]}, "unknown row of suite tiny 'emr'; did you mean erm"),
+            ({"benchmarks": ["good-motif-siz"]}, "unknown benchmark of suite tiny"),
+            ({"budget": "smal"}, "unknown budget of suite tiny 'smal'; did you mean small"),
+            ({"sets": ["train.epoch=3"]}, "unknown train setting 'epoch'; did you mean epochs"),
+            ({"sets": ["method.weight=3"]}, "unknown option of method erm 'weight'"),
+            (
+                {"sets": ["benchmark.grap=3"]},
+                "unknown option of benchmark good-motif-basis 'grap'; did you mean graphs",
+            ),
+            ({"sets": ["trian.epochs=3"]}, "unknown section of settings 'trian'; did you mean train"),
+            ({"sets": ["seed=3"]}, "use --seeds"),
+            ({"sets": ["method.name=irm"]}, "--methods"),
+        ],
+    )
+    def test_what_does_not_exist_is_named(self, wishes, message):
+        with pytest.raises(UsageError) as caught:
+            one(MORE, **wishes)
+        assert message in str(caught.value)
+
+
+class TestIdentity:
+    def test_spelling_out_a_default_changes_nothing(self):
+        assert one(sets=["train.lr=0.001", "benchmark.seed=0"]).id == one().id
+
+    @pytest.mark.parametrize(
+        "change",
+        [
+            {"sets": ["train.lr=0.002"]},
+            {"sets": ["benchmark.seed=1"]},
+            {"sets": ["encoder.dropout=0.1"]},
+            {"seeds": [3]},
+        ],
+    )
+    def test_what_matters_changes_it(self, change):
+        assert one(**change).id != one().id
+
+    def test_shares_and_probes_matter(self):
+        cell = one()
+        others = [
+            replace(cell, fraction=0.5),
+            replace(cell, eval_fraction=0.5),
+            replace(cell, probes=("separability",)),
+        ]
+        assert len({c.setting for c in [cell, *others]}) == len({c.id for c in [cell, *others]}) == 4
+
+    def test_what_cannot_change_a_result_does_not_matter(self):
+        cell = one()
+        assert one(sets=["train.checkpoint_minutes=1", "train.tensorboard=true"]).id == cell.id
+        assert replace(cell, suite="other", row="other", budget="other", selection="id_val", command="").id == cell.id
+
+    def test_another_version_is_another_run_of_the_same_setting(self, monkeypatch):
+        cell = one()
+        before = cell.id, cell.setting
+        monkeypatch.setattr(module, "version", lambda name: "99")
+        assert cell.id != before[0]
+        assert cell.setting == before[1]
+
+    def test_survives_json(self):
+        cell = replace(one(), probes=("separability",))
+        again = Cell.from_json(json.loads(json.dumps(cell.to_json())))
+        assert again == cell
+        assert again.id == cell.id
+
+
+class TestCommand:
+    @pytest.mark.parametrize("name", suite_names())
+    def test_says_everything(self, name):
+        """The command of a cell, read as `mphil train` reads it, or run through the suite, gives the cell."""
+        suite = load_suite(name)
+        seed = suite.all_budgets[suite.budget].seeds or suite.seeds
+        for cell in expand(suite, Request(seeds=seed[:1])):
+            words = shlex.split(cell.command)
+            sets = [words[i + 1] for i, word in enumerate(words) if word == "--set"]
+            given = {words[i]: words[i + 1] for i, word in enumerate(words) if word.startswith("--")}
+            if words[:2] == ["mphil", "train"]:
+                named = {"benchmark": given["--benchmark"], "method": given["--method"]}
+                assert resolved(merge([named, *map(parse_assignment, sets)])) == cell.settings
+                assert int(given["--seed"]) == cell.seed
+            else:
+                assert words[:4] == ["mphil", "lab", "run", name]
+                request = Request(
+                    budget=given["--budget"],
+                    sets=sets,
+                    seeds=[int(given["--seeds"])],
+                    methods=[given["--methods"]],
+                    benchmarks=[given["--benchmarks"]],
+                )
+                assert [again.id for again in expand(suite, request)] == [cell.id]
+
+    @pytest.mark.parametrize("value", [True, 3, 0.1, "ema-hard", "3", "true", " padded", [1, 2], ["a"], 1e-7])
+    def test_values_come_back(self, value):
+        assert split_assignment(f"key={toml(value)}") == ("key", value)
+
+    def test_wishes_are_in_it(self, tmp_path):
+        cell = one(MORE, budget="small", sets=["train.lr=0.5"], tuned=tmp_path)
+        assert f"--tuned {tmp_path} --set train.lr=0.5" in cell.command
+
+
+class TestThinning:
+    data = benchmark("good-motif-basis", graphs=200)
+
+    def test_takes_the_same_share_every_time(self):
+        thinned, again = thin(self.data, 0.5, 0.25), thin(self.data, 0.5, 0.25)
+        assert thinned.split.sizes == {"train": 60, "id_val": 5, "id_test": 5, "ood_val": 5, "ood_test": 5}
+        assert thinned.split.digest() == again.split.digest()
+        assert thinned.split.provenance["eval_fraction"] == 0.25
+        for part, graphs in thinned.split:
+            assert torch.isin(graphs, self.data.split[part]).all()
+
+    def test_whole_parts_stay_as_they_are(self):
+        assert thin(self.data, 1.0, 1.0) is self.data
+        assert torch.equal(thin(self.data, 1.0, 0.5).split.train, self.data.split.train)
+        assert torch.equal(thin(self.data, 0.5, 1.0).split.ood_test, self.data.split.ood_test)
+
+    def test_never_empty(self):
+        assert set(thin(self.data, 1e-6, 1e-6).split.sizes.values()) == {1}

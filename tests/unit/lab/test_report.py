@@ -1,0 +1,310 @@
+"""Reports: the numbers are those of the records, and whatever does not belong is named, never merged."""
+
+import re
+from statistics import mean, stdev
+
+import pytest
+
+from mphil.errors import DataError
+from mphil.lab.cells import Request, expand
+from mphil.lab.paper import printed
+from mphil.lab.records import RecordFile
+from mphil.lab.report import markdown, write_report
+from mphil.lab.report.document import Bars, Chapter, Curves, Document, Molecules, Scatter, Table
+from mphil.lab.report.gather import fill, same_data, unused
+from mphil.lab.report.latex import escape as latex_escape
+from mphil.lab.report.latex import latex
+from mphil.lab.report.latex import table_text as latex_table
+from mphil.lab.report.markdown import table_text as markdown_table
+from mphil.lab.report.tables import caption, detail, overview, timing
+from mphil.lab.report.write import make_chapter, make_document
+from mphil.lab.suite import parse_suite
+from mphil.lab.worker import failure
+from tests.unit.lab.made import TINY, record, refused
+
+TEXT = (
+    TINY.replace('methods = ["erm"]', 'methods = ["erm", "vrex", "mphil", "moleood"]\nreference = "good"')
+    .replace('"good-motif-basis"', '"good-motif-basis", "good-motif-size"')
+    .replace("seeds = [0, 1]", 'seeds = [0, 1, 2]\nagainst = "mphil"')
+    + "[budgets.small]\nepochs = 3\nfraction = 0.5\n"
+)
+SUITE = parse_suite("table", TEXT)
+CELLS = {(c.row, c.benchmark, c.seed): c for c in expand(SUITE)}
+SCORES = {"erm": [0.60, 0.62, 0.67], "vrex": [0.70, 0.72, 0.71], "mphil": [0.65, 0.66, 0.70]}
+BASIS, SIZE = "good-motif-basis", "good-motif-size"
+
+
+def records():
+    """All seeds on the basis split; on the size split two seeds of ERM, a refusal, and nothing else."""
+    made = [
+        record(CELLS[row, BASIS, seed], score, id_test=score + 0.1, last=score - 0.1)
+        for row, scores in SCORES.items()
+        for seed, score in enumerate(scores)
+    ]
+    made += [record(CELLS["erm", SIZE, seed], 0.5) for seed in (0, 1)]
+    return [*made, refused(CELLS["moleood", SIZE, 0], "graphs are no molecules")]
+
+
+def sheet(found=None, failures=()):
+    return fill(SUITE, Request(), records() if found is None else found, failures)
+
+
+def as_dict(table):
+    return {row[0]: dict(zip(table.header, row, strict=True)) for row in table.rows}
+
+
+def stored(folder, found, name="table"):
+    for one in found:
+        RecordFile(folder / f"{name}.jsonl").append(one)
+    return folder
+
+
+class TestNumbers:
+    def test_detail_is_worked_out_from_the_seeds(self):
+        rows = as_dict(detail(sheet(), BASIS))
+        scores = [60.0, 62.0, 67.0]
+        assert rows["erm"]["OOD test"] == f"{mean(scores):.1f} ({stdev(scores):.1f})" == "63.0 (3.6)"
+        assert rows["erm"]["ID test"] == "73.0 (3.6)"
+        assert rows["erm"]["OOD test, last epoch"] == "53.0 (3.6)"
+        assert (rows["erm"]["paper"], rows["erm"]["difference"]) == ("60.93 (2.11)", "+2.1")
+        assert [rows[name]["rank"] for name in ("erm", "vrex", "mphil")] == ["3", "1", "2"]
+        assert rows["erm"]["seeds"] == "3 of 3"
+        low, high = map(float, rows["erm"]["95 % interval"].split(" to "))
+        assert 60 <= low < 63 < high <= 67
+        assert rows["mphil"]["p against mphil"] == "-"
+        # Differences -5, -4, -3: t = 4 sqrt 3, and p = 1 - t / sqrt(t^2 + 2) with two degrees of freedom.
+        assert float(rows["erm"]["p against mphil"]) == pytest.approx(1 - 48**0.5 / 50**0.5, abs=5e-4)
+
+    def test_overview(self):
+        rows = as_dict(overview(sheet()))
+        assert rows["erm"][BASIS] == "63.0 (3.6) [+2.1]"
+        assert rows["erm"][SIZE] == "50.0 (0.0) [+3.4], 2/3 seeds"
+        assert rows["vrex"][SIZE] == "not run"
+        assert rows["moleood"][SIZE] == "n/a (a)"
+        assert overview(sheet()).notes == ["a: graphs are no molecules"]
+        assert rows["erm"]["mean rank"] == f"{mean([3, 1]):.1f}"
+        assert rows["moleood"]["mean rank"] == "-"
+        assert overview(sheet()).strong == {(1, 1)}  # vrex on the basis split; one row alone is best of nothing
+
+    def test_a_failure_is_told(self):
+        failures = [failure(CELLS["vrex", SIZE, 0], "the loss is not a finite number")]
+        table = overview(sheet(failures=failures))
+        assert as_dict(table)["vrex"][SIZE] == "failed (a)"
+        assert "a: the loss is not a finite number" in table.notes
+
+    def test_the_selection_of_the_suite_counts(self):
+        other = record(CELLS["erm", BASIS, 0])
+        other["selections"]["id_val"] = {"epoch": 2, "scores": {"ood_test": 0.25}}
+        for rule, shown in (("ood_val", "50.0"), ("id_val", "25.0"), ("last", "40.0")):
+            suite = SUITE.model_copy(update={"selection": rule})
+            found = fill(suite, Request(), [other])
+            assert as_dict(detail(found, BASIS))["erm"]["OOD test"] == shown
+        assert "epoch chosen on id_val" in caption(
+            fill(SUITE.model_copy(update={"selection": "id_val"}), Request(), []), "x"
+        )
+
+    def test_a_part_without_score(self):
+        assert as_dict(overview(sheet([record(CELLS["erm", BASIS, 0], None)])))["erm"][BASIS] == "no score"
+
+    def test_further_seeds_count_too(self):
+        extra = expand(SUITE, Request(seeds=[7], methods=["erm"], benchmarks=[BASIS]))
+        rows = as_dict(detail(sheet([*records(), record(extra[0], 0.99)]), BASIS))
+        assert rows["erm"]["seeds"] == "4 of 3"
+        assert rows["erm"]["OOD test"].startswith(f"{mean([60, 62, 67, 99]):.1f}")
+
+    def test_seconds_of_an_epoch(self):
+        assert as_dict(timing(sheet()))["erm"][BASIS] == "2.00"  # 8 s in 4 epochs
+
+    def test_captions_say_rule_budget_and_settings(self):
+        small = fill(SUITE, Request(budget="small", sets=["train.lr=0.1"]), [])
+        text = caption(small, "x")
+        assert text == (
+            "x; epoch chosen on ood_val; budget small (3 epochs, 50 % of the training graphs); with train.lr=0.1"
+        )
+        suite = parse_suite("table", TEXT + "[budgets.small.per.good-motif-size]\nepochs = 2\n")
+        own = fill(suite, Request(budget="small"), [])
+        assert "good-motif-size: 2 epochs, 50 % of the training graphs" in caption(own, "x")
+        assert "budget small (2 epochs, 50 % of the training graphs)" in caption(own, "x", SIZE)
+
+    def test_the_papers_figures(self):
+        assert printed("good")["mphil", "good-hiv-scaffold"].mean == 73.94
+        assert printed("ablation")["mphil", "good-hiv-scaffold"].mean == 74.69
+        assert ("moleood", BASIS) not in printed("good")
+
+
+class TestBelonging:
+    def test_other_settings_are_not_merged(self):
+        other = expand(SUITE, Request(sets=["train.lr=0.5"], seeds=[8]))
+        found = [*records(), *(record(cell, 0.99) | {"suite": "table"} for cell in other)]
+        assert as_dict(detail(sheet(found), BASIS))["erm"]["OOD test"] == "63.0 (3.6)"
+        (told,) = unused(SUITE, Request(), found)
+        assert told.startswith("table.jsonl: 8 records have settings that the suite does not ask for")
+        assert "--set train.lr=0.5" in told
+        assert unused(SUITE, Request(sets=["train.lr=0.5"]), [r for r in found if r["seed"] == 8]) == []
+
+    def test_other_budgets_are_not_merged(self):
+        small = expand(SUITE, Request(budget="small"))
+        found = [*records(), *(record(cell, 0.99) for cell in small)]
+        assert as_dict(detail(sheet(found), BASIS))["erm"]["OOD test"] == "63.0 (3.6)"
+        assert unused(SUITE, Request(), found) == []
+
+    def test_other_data_are_named_and_left_out(self):
+        found = records()
+        found[0] = found[0] | {"data_digest": "other"}
+        kept, told = same_data(found)
+        assert len(kept) == len(found) - 1
+        assert "was run on other data of good-motif-basis than most" in told[0]
+        found[1] = found[1] | {"split_digest": "other"}
+        assert len(same_data(found)[1]) == 2
+
+    def test_other_versions_are_named_and_left_out(self):
+        found = records()
+        found[0] = found[0] | {"versions": {"mphil": "9.9"}}
+        mixed = sheet(found)
+        assert as_dict(detail(mixed, BASIS))["erm"]["seeds"] == "2 of 3"
+        assert mixed.problems == [f"erm on {BASIS}: records of other versions of mphil are left out (1 of 9.9)"]
+
+    def test_old_records_are_shown_where_there_are_no_others_and_that_is_said(self):
+        old = sheet([one | {"versions": {"mphil": "0.0.1"}} for one in records()])
+        assert as_dict(detail(old, BASIS))["erm"]["seeds"] == "3 of 3"
+        assert f"erm on {BASIS}: the records are of mphil 0.0.1, not of 0.1.0" in old.problems
+
+
+class TestFigures:
+    def chapter(self, figure, extra="", probes=None, methods='["erm"]'):
+        text = TINY.replace('methods = ["erm"]', f'methods = {methods}\nfigure = "{figure}"') + extra
+        suite = parse_suite("figure", text)
+        made = [record(cell, 0.1 * (n + 1), probes=probes or {}) for n, cell in enumerate(expand(suite))]
+        return make_chapter(fill(suite, Request(), made))
+
+    def test_curve(self):
+        vary = '[vary]\nmethod = "mphil"\nkey = "method.prototypes"\nvalues = [2, 3]'
+        chapter = self.chapter("curve", vary, methods="[]")
+        (curve,) = [block for block in chapter.blocks if isinstance(block, Curves)]
+        assert (curve.x_label, curve.x) == ("prototypes", [2, 3])
+        # Seed by seed: 10 and 20, then 30 and 40.
+        assert curve.series["good-motif-basis"] == pytest.approx([20.0, 30.0])
+
+    def test_bars_and_times(self):
+        (bars,) = [block for block in self.chapter("bars").blocks if isinstance(block, Bars)]
+        assert bars.values["erm"] == pytest.approx(15.0)
+        assert bars.errors["erm"] == pytest.approx(stdev([10, 20]))
+        (times,) = [block for block in self.chapter("time").blocks if isinstance(block, Bars)]
+        assert times.values == {"erm": 2.0}
+
+    def test_separability_and_prototypes(self):
+        probe = {"intra": 0.5, "inter": 2.0, "points": [[0, 0], [1, 3]], "labels": [0, 1]}
+        blocks = self.chapter("separability", probes={"separability": probe}).blocks
+        assert [block.values for block in blocks if isinstance(block, Bars)] == [{"erm": 0.5}, {"erm": 2.0}]
+        assert [block.points for block in blocks if isinstance(block, Scatter)] == [[[0, 0], [1, 3]]]
+        molecule = {"class": 1, "prototype": 0, "smiles": "CCO", "label": 1.0, "similarity": 0.9, "atoms": [0, 1, 2]}
+        blocks = self.chapter("prototypes", probes={"prototypes": {"molecules": [molecule]}}).blocks
+        (drawn,) = [block for block in blocks if isinstance(block, Molecules)]
+        assert drawn.drawings == [("CCO", [0, 1, 2], "class 1, prototype 0, similarity 0.90, label 1")]
+
+    def test_a_figure_without_records_is_left_out(self):
+        blocks = self.chapter("separability", probes={"separability": {"missing": "no embedding"}}).blocks
+        assert all(isinstance(block, Table) for block in blocks)
+
+
+class TestWriting:
+    def document(self, tmp_path, found=None):
+        (tmp_path / "mine.toml").write_text(TEXT)
+        stored(tmp_path, [one | {"suite": "mine"} for one in found or records()], "mine")
+        return write_report([str(tmp_path / "mine.toml")], tmp_path, tmp_path / "out")
+
+    def test_three_files_with_the_same_numbers(self, tmp_path):
+        written = self.document(tmp_path)
+        assert (written.records, written.tables, written.problems) == (11, 3, [])
+        for name in ("report.md", "report.tex", "report.html"):
+            text = (tmp_path / "out" / name).read_text()
+            assert "63.0 (3.6)" in text
+            assert "50.0 (0.0)" in text
+            assert "graphs are no molecules" in text
+            assert "not run" in text
+
+    def test_every_run_has_its_command(self, tmp_path):
+        self.document(tmp_path)
+        for name in ("report.md", "report.html"):
+            text = (tmp_path / "out" / name).read_text()
+            assert text.count("mphil train --benchmark") == 11
+
+    def test_the_page_needs_nothing_else(self, tmp_path):
+        self.document(tmp_path)
+        text = (tmp_path / "out" / "report.html").read_text()
+        assert "default-src 'none'" in text
+        assert not re.search(r'(src|href)="(?!data:|#)', text)
+
+    def test_broken_lines_are_in_the_report(self, tmp_path):
+        stored(tmp_path, [one | {"suite": "mine"} for one in records()], "mine")
+        with (tmp_path / "mine.jsonl").open("a") as file:
+            file.write('{"kind": "run", "cell"\n')
+        written = self.document(tmp_path)
+        assert written.problems[0].startswith("mine.jsonl:13: not a record (broken JSON")
+        assert "mine.jsonl:13" in (tmp_path / "out" / "report.md").read_text()
+
+    def test_nothing_to_report(self, tmp_path):
+        with pytest.raises(DataError, match="no records of any suite; run one with `mphil lab run`"):
+            write_report([], tmp_path, tmp_path / "out")
+        assert not (tmp_path / "out").exists()
+
+    def test_suites_are_found_by_their_records_and_strangers_named(self, tmp_path):
+        suite_cells = expand(parse_suite("x", TINY))
+        stored(tmp_path, [record(suite_cells[0]) | {"suite": "mine"}], "mine")
+        document = make_document([], tmp_path, Request())
+        assert document.chapters == []
+        assert "mine.jsonl: 1 records of a suite that does not come with the package" in document.problems[0]
+
+    def test_hostile_text_is_text(self, tmp_path):
+        found = records()
+        found[0] = found[0] | {"command": "</pre><script>alert(1)</script>"}
+        self.document(tmp_path, found)
+        assert "<script>" not in (tmp_path / "out" / "report.html").read_text()
+
+
+class TestLatex:
+    @pytest.mark.parametrize(
+        ("text", "written"),
+        [
+            ("95 % & more", r"95 \% \& more"),
+            ("a_b^c~d", r"a\_b\textasciicircum{}c\textasciitilde{}d"),
+            ("{x} $5 #1", r"\{x\} \$5 \#1"),
+            ("a\\b", r"a\textbackslash{}b"),
+            ("p < 0.001 | q > 1", r"p \textless{} 0.001 \textbar{} q \textgreater{} 1"),
+            ("two\nlines", "two lines"),
+        ],
+    )
+    def test_escapes(self, text, written):
+        assert latex_escape(text) == written
+
+    def test_table(self):
+        text = latex_table(Table("A & B", ["x_1", "y"], [["r%", "1"], ["s", "2"]], frozenset({(1, 1)}), ["a: #"]))
+        assert r"\caption{A \& B}" in text
+        assert "x\\_1 & y \\\\" in text
+        assert "r\\% & 1 \\\\\ns & \\textbf{2} \\\\" in text
+        assert r"{\footnotesize a: \#}" in text
+
+    def test_everything_that_is_opened_is_closed(self):
+        blocks = [
+            Table("A", ["x", "y"], [["r", "1"]]),
+            Curves("c_1", "x", "y %", [1, 2], {"a_b": [1.0, None]}),
+            Bars("b", "s", {"m_1": 2.0, "n": 1.0}, {"n": 0.5}),
+            Scatter("s", [[0.0, 1.0], [2.0, 3.0]], [0, 1]),
+            Molecules("m", [("C#N", [0, 1], "x")]),
+        ]
+        text = latex(Document([Chapter("n", "T & T", ["5 %"], blocks, [])], ["left # out"]))
+        plain = re.sub(r"\\\\|\\[{}]", "", text)
+        assert plain.count("{") == plain.count("}")
+        for name in set(re.findall(r"\\begin\{(\w+)\}", text)):
+            assert text.count(rf"\begin{{{name}}}") == text.count(rf"\end{{{name}}}"), name
+        assert r"\addplot coordinates {(1,1)};" in text  # the gap at 2 stays a gap
+        assert "(1,1) +- (0.5,0)" in text
+
+
+class TestMarkdown:
+    def test_table(self):
+        text = markdown_table(Table("A|B", ["x_1", "y"], [["r*", "1"]], frozenset({(0, 1)}), ["a: <b>"]))
+        assert text == "A\\|B.\n\n| x\\_1 | y |\n| --- | --- |\n| r\\* | **1** |\n\na: \\<b\\>"
+
+    def test_figures_are_files(self, tmp_path):
+        assert markdown.figure_file("good-desk", 3) == "figures/good-desk-3.svg"

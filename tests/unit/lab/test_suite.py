@@ -1,0 +1,126 @@
+"""Suites: those of the paper are whole, and a mistake in one is named before anything runs."""
+
+import pytest
+
+from mphil.errors import UsageError
+from mphil.lab.paper import TABLES, printed
+from mphil.lab.suite import Budget, load_suite, parse_suite, suite_names
+from mphil.methods import METHODS
+from tests.unit.lab.made import TINY, tiny
+
+
+class TestShipped:
+    @pytest.mark.parametrize("name", suite_names())
+    def test_it_can_be_loaded(self, name):
+        suite = load_suite(name)
+        assert suite.name == name
+        assert suite.rows()
+
+    @pytest.mark.parametrize(
+        ("name", "rows", "benchmarks"), [("good", 19, 7), ("drugood", 20, 6), ("spmotif-binary", 10, 3)]
+    )
+    def test_tables_have_the_shape_of_the_paper(self, name, rows, benchmarks):
+        suite = load_suite(name)
+        assert (len(suite.rows()), len(suite.benchmarks)) == (rows, benchmarks)
+
+    @pytest.mark.parametrize("table", TABLES)
+    def test_every_figure_of_the_paper_has_its_cell(self, table):
+        suite = load_suite(table)
+        ours = {(row.name, benchmark) for row in suite.rows() for benchmark in suite.benchmarks}
+        assert printed(table).keys() <= ours
+        assert len(printed(table)) > 20
+
+    def test_all_methods(self):
+        assert [row.method for row in load_suite("baselines").rows()] == list(METHODS)
+
+
+class TestRows:
+    def test_variants_and_varied_settings(self):
+        suite = tiny(
+            """
+            [[variants]]
+            name = "slow"
+            method = "erm"
+            settings.train = { lr = 0.1 }
+            [vary]
+            method = "mphil"
+            key = "method.matching"
+            values = [0.01, 2]
+            """
+        )
+        rows = {row.name: row for row in suite.rows()}
+        assert list(rows) == ["erm", "slow", "matching 0.01", "matching 2"]
+        assert rows["slow"].settings == {"train": {"lr": 0.1}}
+        assert rows["matching 0.01"].settings == {"method": {"matching": 0.01}}
+        assert (rows["matching 2"].method, rows["matching 2"].x) == ("mphil", 2.0)
+
+
+class TestBudget:
+    def test_the_longest_prefix_wins_and_the_rest_is_the_budgets(self):
+        budget = Budget(
+            epochs=30,
+            fraction=0.5,
+            per={"good": {"epochs": 20}, "good-hiv": {"fraction": 0.1, "eval_fraction": 0.2}},
+        )
+        assert budget.on("good-hiv-size").model_dump() == {"epochs": 30, "fraction": 0.1, "eval_fraction": 0.2}
+        assert budget.on("good-motif-basis").model_dump() == {"epochs": 20, "fraction": 0.5, "eval_fraction": 1.0}
+        assert budget.on("goods").epochs == 30
+
+
+class TestMistakes:
+    @pytest.mark.parametrize(
+        ("text", "message"),
+        [
+            ("[budgets.small]\nepoch = 3", "unknown key in suite mine: 'epoch'; did you mean epochs"),
+            ("[budgets.small.per.good]\nfracton = 3", "'fracton'; did you mean fraction or eval_fraction"),
+            ('[[variants]]\nname = "x"\nmethod = "erm"\nsetings = {}', "'setings'; did you mean settings"),
+            ("[budgets.small]\nfraction = 0", "budgets.small.fraction: Input should be greater than 0"),
+            ("[budgets.small]\nfraction = 1.5", "budgets.small.fraction: Input should be less than or equal to 1"),
+            ('[[variants]]\nname = "x"\nmethod = "emr"', "unknown method in suite mine: 'emr'; did you mean erm"),
+            ('[[variants]]\nname = "erm"\nmethod = "erm"', "the row 'erm' is there twice"),
+            ('[[variants]]\nname = "a, b"\nmethod = "erm"', "the row 'a, b' has a comma"),
+        ],
+    )
+    def test_are_named(self, text, message):
+        with pytest.raises(UsageError) as caught:
+            parse_suite("mine", TINY + text)
+        assert message in str(caught.value)
+
+    @pytest.mark.parametrize(
+        ("change", "message"),
+        [
+            (
+                ("good-motif-basis", "good-motif-bsis"),
+                "unknown benchmark in suite mine: 'good-motif-bsis'; did you mean",
+            ),
+            (("seeds", "sedes"), "unknown key in suite mine: 'sedes'; did you mean seeds"),
+            (('methods = ["erm"]', "methods = []"), "no rows"),
+            (('["good-motif-basis"]', "[]"), "benchmarks: Tuple should have at least 1 item"),
+            (("seeds = [0, 1]", 'against = "mphil"'), "unknown row in suite mine: 'mphil'"),
+            (
+                ("seeds = [0, 1]", 'reference = "god"'),
+                "unknown table of the paper in suite mine: 'god'; did you mean good",
+            ),
+            (("seeds = [0, 1]", 'budget = "large"'), "unknown budget in suite mine: 'large'"),
+            (("seeds = [0, 1]", 'probes = ["separable"]'), "unknown probe in suite mine: 'separable'; did you mean"),
+            (("seeds = [0, 1]", 'selection = "test"'), "selection: Input should be"),
+            (("title", "title :"), "not a TOML file"),
+        ],
+    )
+    def test_in_what_is_there(self, change, message):
+        with pytest.raises(UsageError) as caught:
+            parse_suite("mine", TINY.replace(*change))
+        assert message in str(caught.value)
+
+    def test_unknown_suites(self, tmp_path):
+        with pytest.raises(UsageError, match="unknown suite 'god'; did you mean good"):
+            load_suite("god")
+        with pytest.raises(UsageError, match="No such file"):
+            load_suite(str(tmp_path / "mine.toml"))
+        (tmp_path / "mine.toml").write_bytes(b"\xff")
+        with pytest.raises(UsageError, match="not a TOML file"):
+            load_suite(str(tmp_path / "mine.toml"))
+
+    def test_own_file(self, tmp_path):
+        (tmp_path / "mine.toml").write_text(TINY)
+        assert load_suite(str(tmp_path / "mine.toml")).name == "mine"

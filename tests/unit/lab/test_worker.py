@@ -1,0 +1,136 @@
+"""One cell carried out: the record says what training says, and what the lab knows."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import mphil
+from mphil.data.loader import Loader
+from mphil.evaluate.prediction import gather
+from mphil.lab.cells import expand
+from mphil.lab.probes import plane, prototypes, separability, wasserstein
+from mphil.lab.worker import BUSY, DONE, FAILED, carry_out, make_record, refusal
+from mphil.training.lock import lock_run
+from tests.toys import small_benchmark
+from tests.unit.lab.made import BROKEN, cells, tiny
+
+CELL = cells()[0]
+SECTIONS = {"encoder": {"width": 8, "layers": 2}, "train": {"epochs": 1, "batch_size": 60}}
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory):
+    """A folder in which the cell was carried out."""
+    folder = tmp_path_factory.mktemp("cells") / CELL.id
+    assert carry_out(CELL, folder) == DONE
+    return folder
+
+
+@pytest.fixture(scope="module")
+def made(home):
+    return json.loads((home / "record.json").read_text())
+
+
+class TestRecord:
+    def test_is_what_training_reports(self, made):
+        run = mphil.train("good-motif-basis", "erm", seed=0, benchmark={"graphs": 200}, **SECTIONS)
+        expected = json.loads(json.dumps(run.result))
+        for key, value in expected.items():
+            assert key == "seconds" or made[key] == value, key
+        assert made["history"]["ood_val"] == [epoch["scores"]["ood_val"] for epoch in run.history]
+
+    def test_says_which_cell_it_is(self, made):
+        assert (made["kind"], made["cell"], made["setting"], made["row"]) == ("run", CELL.id, CELL.setting, "erm")
+        assert made["budget"] == {"name": "full", "epochs": 1, "fraction": 1.0, "eval_fraction": 1.0}
+        assert (made["selection"], made["command"]) == ("ood_val", CELL.command)
+
+    def test_a_finished_cell_is_not_run_again(self, home):
+        before = (home / "record.json").stat().st_mtime_ns
+        assert carry_out(CELL, home) == DONE
+        assert (home / "record.json").stat().st_mtime_ns == before
+
+    def test_shares_are_taken(self, tmp_path):
+        thinned = make_record(replace(CELL, fraction=0.5, eval_fraction=0.5), tmp_path / "run")
+        assert thinned["split_digest"] != make_record(CELL, tmp_path / "whole")["split_digest"]
+        assert (thinned["budget"]["fraction"], thinned["budget"]["eval_fraction"]) == (0.5, 0.5)
+
+
+class TestTrouble:
+    def test_a_failure_is_told_and_the_next_try_starts_clean(self, tmp_path):
+        broken = expand(tiny(BROKEN))[1]
+        assert carry_out(broken, tmp_path / "cell") == FAILED
+        told = json.loads((tmp_path / "cell" / "failure.json").read_text())
+        assert told["kind"] == "failed"
+        assert "not a finite number" in told["error"]
+        assert "Traceback" in told["trace"]
+        assert carry_out(CELL, tmp_path / "other") == DONE
+        assert not (tmp_path / "other" / "failure.json").exists()
+
+    def test_a_bug_is_told_with_its_kind(self, tmp_path, monkeypatch):
+        monkeypatch.setattr("mphil.lab.worker.execute", lambda *a, **k: {}["nothing"])
+        assert carry_out(CELL, tmp_path / "cell") == FAILED
+        assert json.loads((tmp_path / "cell" / "failure.json").read_text())["error"] == "KeyError: 'nothing'"
+
+    def test_a_cell_that_somebody_works_on(self, tmp_path):
+        with lock_run(tmp_path / "cell"):
+            assert carry_out(CELL, tmp_path / "cell", patience=0.15) == BUSY
+
+    def test_a_refusal_is_a_record_of_its_own_kind(self, tmp_path):
+        cell = expand(tiny().model_copy(update={"methods": ("moleood",)}))[0]
+        assert carry_out(cell, tmp_path / "cell") == DONE
+        told = json.loads((tmp_path / "cell" / "record.json").read_text())
+        assert told["kind"] == "refused"
+        assert "no molecules" in told["reason"]
+
+    def test_kinds_of_task(self, monkeypatch):
+        from mphil.methods import METHODS
+
+        monkeypatch.setattr(METHODS["erm"], "refuses", {"multitask": "it is afraid"})
+        assert refusal("erm", small_benchmark("multitask")) == "it is afraid"
+        assert refusal("erm", small_benchmark("binary")) is None
+
+
+class TestProbes:
+    def test_wasserstein_by_hand(self):
+        one, other = np.array([[0.0, 0.0], [4.0, 0.0]]), np.array([[4.0, 3.0], [0.0, 1.0], [9.0, 9.0]])
+        assert wasserstein(one, other) == pytest.approx((1 + 3) / 2)
+        assert wasserstein(one, one[::-1].copy()) == 0
+
+    def test_far_classes_are_separable(self, monkeypatch):
+        data = small_benchmark("binary", graphs=300)
+        run = mphil.train(data, "erm", encoder={"width": 8, "layers": 2}, train={"epochs": 1})
+        found = separability(run)
+        assert len(found["points"]) == len(found["labels"]) == 30
+        labels = data.store.y[:, 0]
+        monkeypatch.setattr(run.method, "embed", lambda batch: (100 * batch.y + batch.index[:, None] % 3).expand(-1, 2))
+        apart = separability(run)
+        assert apart["inter"] / apart["intra"] > 20 > found["inter"] / found["intra"]
+        assert sorted(set(apart["labels"])) == [0, 1]
+        assert apart["labels"].count(1) == int((labels[data.split.ood_test] == 1).sum())
+
+    def test_the_plane_is_the_same_every_time(self):
+        points = np.random.default_rng(0).normal(size=(20, 5))
+        assert plane(points).shape == (20, 2)
+        assert np.array_equal(plane(points), plane(points))
+
+    def test_embeddings_that_collapsed_have_a_plane_too(self):
+        assert np.isfinite(plane(np.ones((20, 5)))).all()
+
+    def test_nearest_molecules_of_every_prototype(self):
+        data = mphil.benchmark("decoy-scaffold", graphs=300)
+        run = mphil.train(data, "mphil", encoder={"width": 8, "layers": 2}, train={"epochs": 1})
+        found = prototypes(run)["molecules"]
+        bank = run.method.prototypes
+        assert len(found) == 3 * bank.shape[1] * bank.shape[2]
+        graphs = data.split.ood_test
+        similarity = gather(run.method, Loader(data.store, graphs, 64), run.method.embed) @ bank[0, 0, 1]
+        best = data.store.smiles[int(graphs[similarity.argmax()])]
+        first = next(m for m in found if (m["class"], m["prototype"]) == (0, 1))
+        assert first["smiles"] == best
+        assert first["similarity"] == pytest.approx(float(similarity.max()), abs=1e-3)
+
+    def test_what_cannot_be_measured_is_told(self, tmp_path):
+        made = make_record(replace(CELL, probes=("prototypes",)), tmp_path / "run")
+        assert "prototypes are drawn for a method that has them" in made["probes"]["prototypes"]["missing"]
