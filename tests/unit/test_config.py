@@ -141,7 +141,8 @@ class TestBuilding:
 
     def test_a_task_the_method_is_not_defined_for(self, monkeypatch):
         monkeypatch.setattr(METHODS["erm"], "tasks", frozenset({"multiclass"}))
-        with pytest.raises(UsageError, match="erm is not defined for binary tasks; it supports multiclass"):
+        monkeypatch.setattr(METHODS["erm"], "refuses", {"binary": "it is shy"})
+        with pytest.raises(UsageError, match="erm is not defined for binary tasks: it is shy; it supports multiclass"):
             build_method("erm", Task("binary", 1, "roc_auc"), EncoderConfig(), {})
 
 

@@ -15,6 +15,9 @@ from mphil.data.store import Batch
 ROUNDING = 1e-9
 """Taken off before rounding up, so that 0.28 of 25 is 7 and not 8."""
 
+GRID = {torch.float32: 2.0**20, torch.float64: 2.0**36}
+"""Different scores in a unit, well above what rounding does to numbers around 1."""
+
 
 def concrete(logits: Tensor, temperature: float = 1.0, training: bool = True) -> Tensor:
     r"""Relaxed Bernoulli draws (Maddison et al., 2017), or the plain probabilities when not training.
@@ -40,6 +43,15 @@ def keep_first(order: Tensor, group: Tensor, wanted: Tensor) -> Tensor:
     mask = torch.zeros_like(group, dtype=torch.bool)
     mask[order] = place < wanted[group[order]]
     return mask
+
+
+def levels(scores: Tensor) -> Tensor:
+    """Scores on a grid, so that members which are the same by symmetry are equal, whatever rounding did to them.
+
+    In graphs without features many edges are images of each other. Which of them is kept must be their order's choice,
+    not that of the last bit, which changes from one processor to another.
+    """
+    return (scores.detach() * GRID[scores.dtype]).round()
 
 
 def top_share(scores: Tensor, group: Tensor, n_groups: int, share: float) -> Tensor:
@@ -85,7 +97,7 @@ def clamp_share(mask: Tensor, scores: Tensor, group: Tensor, n_groups: int, low:
     least = (sizes * low - ROUNDING).ceil().long()
     most = (sizes * high + ROUNDING).floor().long().maximum(least)
     kept = torch.zeros(n_groups, dtype=torch.long, device=group.device).index_add(0, group, mask.long())
-    by_score = scores.argsort(descending=True, stable=True)
+    by_score = levels(scores).argsort(descending=True, stable=True)
     kept_first = by_score[mask[by_score].long().argsort(descending=True, stable=True)]
     order = kept_first[group[kept_first].argsort(stable=True)]
     return keep_first(order, group, kept.clamp(least, most))
@@ -142,5 +154,5 @@ def node_share_of_edges(edge_values: Tensor, batch: Batch) -> Tensor:
 
 def _sorted(scores: Tensor, group: Tensor) -> Tensor:
     """Positions of the members, group after group, the best of each group first."""
-    by_score = scores.argsort(descending=True, stable=True)
+    by_score = levels(scores).argsort(descending=True, stable=True)
     return by_score[group[by_score].argsort(stable=True)]

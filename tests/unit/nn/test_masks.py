@@ -94,11 +94,20 @@ def test_top_share_rounds_up_what_is_a_whole_number_to_itself():
     assert top_share(torch.randn(25), group, 1, 0.28).sum() == 7
 
 
+@pytest.mark.parametrize(("dtype", "noise"), [(torch.float64, 1e-15), (torch.float32, 1e-8)])
+def test_of_equals_the_first_is_kept_whatever_rounding_did_to_them(dtype, noise):
+    scores = torch.tensor([0.7, 0.7 + noise, 0.7 - noise, 0.2], dtype=dtype)
+    assert top_share(scores, torch.zeros(4, dtype=torch.long), 1, 0.5).tolist() == [True, True, False, False]
+    close = torch.tensor([0.2, 0.2 + 1e-5], dtype=dtype)
+    assert top_share(close, torch.zeros(2, dtype=torch.long), 1, 0.5).tolist() == [False, True]
+
+
 def test_an_outlier_in_one_graph_does_not_disturb_the_order_in_thousands_of_others():
     # Sorting (score squeezed into [0, 1] - graph number) in single precision gets most of these graphs wrong.
     torch.manual_seed(0)
     n, size = 4096, 10
-    scores, group = 1e-3 * torch.randn(n, size), torch.arange(n).repeat_interleave(size)
+    steps = torch.stack([torch.randperm(1000)[:size] for _ in range(n)])  # further apart than equals are taken to be
+    scores, group = 1e-5 * (steps - 500), torch.arange(n).repeat_interleave(size)
     scores[0, 0] = 50.0
     kept = top_share(scores.flatten(), group, n, 0.3).view(n, size)
     assert torch.equal(kept.nonzero()[:, 1].view(n, 3), scores.topk(3).indices.sort().values)

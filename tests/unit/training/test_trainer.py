@@ -458,7 +458,8 @@ def test_it_learns_what_can_be_learned():
     trainer = trainer_of(replace(data, store=told), epochs=15, lr=0.02)
     first, *_, last = trainer.fit()
     assert last["losses"]["classification"] < first["losses"]["classification"] / 2
-    assert min(trainer.evaluate().values()) > 0.6, "guessing gives a third"
+    scores = trainer.evaluate()
+    assert sum(scores.values()) / len(scores) > 0.7, "guessing gives a third"
 
 
 def test_the_trainer_checks_its_data(motif):
