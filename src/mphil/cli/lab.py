@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from mphil.cli import show
-from mphil.errors import UsageError
+from mphil.errors import UnknownName, UsageError
 
 if TYPE_CHECKING:
     from mphil.lab.cells import Cell
+    from mphil.lab.engine import Engine
     from mphil.lab.sweep import Tally
 
 RECORDS = Path("benchmarks/results")
@@ -22,7 +23,14 @@ verb = typer.Typer(no_args_is_help=True)
 Sets = Annotated[
     list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="One setting of all runs, such as train.lr=0.01.")
 ]
-Jobs = Annotated[int, typer.Option(min=1, help="Processes at a time, one thread each.")]
+Jobs = Annotated[
+    int | None,
+    typer.Option(min=1, help="Processes at a time, one thread each. [default: 1; with Ray: as many as processors]"),
+]
+EngineName = Annotated[str, typer.Option("--engine", help="Where runs are done: local, or ray for a Ray cluster.")]
+Address = Annotated[
+    str | None, typer.Option(help="Address of the Ray cluster. [default: RAY_ADDRESS; else one is started here]")
+]
 Runs = Annotated[Path, typer.Option(help="Folder for the runs that are under way.")]
 Keep = Annotated[bool, typer.Option("--keep", help="Keep the files of finished runs, with the weights.")]
 
@@ -54,7 +62,9 @@ def run(
     methods: Annotated[str | None, typer.Option(help="Rows or methods, such as erm,mphil. [default: all]")] = None,
     benchmarks: Annotated[str | None, typer.Option(help="Benchmarks of the suite. [default: all]")] = None,
     tuned: Annotated[Path | None, typer.Option(help="Folder with tuned settings, METHOD-BENCHMARK.toml.")] = None,
-    jobs: Jobs = 1,
+    jobs: Jobs = None,
+    engine: EngineName = "local",
+    address: Address = None,
     out: Annotated[Path, typer.Option(help="Folder of the records.")] = RECORDS,
     runs: Runs = RUNS,
     keep: Keep = False,
@@ -65,7 +75,6 @@ def run(
     Any interruption is taken up by the same command; failed cells are tried again.
     """
     from mphil.lab.cells import Request, expand
-    from mphil.lab.engine import LocalEngine
     from mphil.lab.progress import SweepProgress
     from mphil.lab.suite import load_suite
     from mphil.lab.sweep import sweep
@@ -77,7 +86,7 @@ def run(
         return
     try:
         with SweepProgress(suite) as progress:
-            tally = sweep(cells, LocalEngine(runs, jobs), out, progress, keep=keep)
+            tally = sweep(cells, _engine(engine, address, runs, jobs), out, progress, keep=keep)
     except KeyboardInterrupt:
         typer.echo("stopped; everything so far is saved. The same command goes on from here.", err=True)
         raise
@@ -97,19 +106,21 @@ def tune(
     set_: Sets = None,
     fraction: Annotated[float, typer.Option(min=0.0, max=1.0, help="Share of the training graphs.")] = 1.0,
     eval_fraction: Annotated[float, typer.Option(min=0.0, max=1.0, help="Share of the other graphs.")] = 1.0,
-    jobs: Jobs = 1,
+    jobs: Jobs = None,
+    engine: EngineName = "local",
+    address: Address = None,
     out: Annotated[Path, typer.Option(help="Folder for the best settings, the study and its records.")] = Path(
         "benchmarks/hparams"
     ),
     runs: Runs = RUNS,
 ) -> None:
     """Search the hyperparameters of a method on validation scores; the best go to OUT/METHOD-BENCHMARK.toml."""
-    from mphil.lab.engine import LocalEngine
     from mphil.lab.tune import Search, search
 
     wanted = Search(method, benchmark, trials, selection, seed, also or (), set_ or (), fraction, eval_fraction)
     try:
-        best = search(wanted, LocalEngine(runs, jobs), out, tell=lambda text: typer.echo(text, err=True))
+        where = _engine(engine, address, runs, jobs)
+        best = search(wanted, where, out, tell=lambda text: typer.echo(text, err=True))
     except KeyboardInterrupt:
         typer.echo("stopped; everything so far is saved. The same command goes on from here.", err=True)
         raise
@@ -138,6 +149,19 @@ def report(
         typer.echo(f"note: {problem}", err=True)
     typer.echo(f"{written.records:,} records in {written.tables} tables")
     typer.echo("report: " + " · ".join(str(out / f"report.{kind}") for kind in ("html", "md", "tex")))
+
+
+def _engine(name: str, address: str | None, runs: Path, jobs: int | None) -> Engine:
+    from mphil.lab.engine import LocalEngine
+    from mphil.lab.ray_engine import RayEngine
+
+    if name not in ("local", "ray"):
+        raise UnknownName("engine", name, ("local", "ray"))
+    if name == "ray":
+        return RayEngine(runs, jobs, address)
+    if address:
+        raise UsageError(f"--address {address} goes with --engine ray")
+    return LocalEngine(runs, jobs or 1)
 
 
 def _words(text: str | None) -> list[str]:

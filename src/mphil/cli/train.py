@@ -87,14 +87,17 @@ def resume(
 
 
 def _execute(settings: Any, data: Any, folder: Path, *, resume: bool, json: bool) -> None:
+    from mphil.training.distributed import is_first
     from mphil.training.run import execute
 
     try:
         finished = execute(settings, data, folder, resume=resume)
     except KeyboardInterrupt:
-        if (folder / "config.json").exists():
+        if is_first() and (folder / "config.json").exists():
             typer.echo(f"stopped; everything so far is saved. Go on with: mphil resume {folder}", err=True)
         raise
+    if not is_first():
+        return
     if json:
         show.as_json(finished.result)
         return

@@ -34,12 +34,14 @@ class Loader:
         graphs: positions of the part in the store.
         batch_size: graphs in a batch; the last one holds the rest.
         device: where the batches go.
+        share: (r, n) takes graphs r, r + n, ... of every batch, which may be none: n processes share the batches.
     """
 
     store: GraphStore
     graphs: Tensor
     batch_size: int
     device: str = "cpu"
+    share: tuple[int, int] = (0, 1)
 
     def __post_init__(self) -> None:
         if self.batch_size < 1:
@@ -59,5 +61,6 @@ class Loader:
         return self._batches(order, start)
 
     def _batches(self, order: Tensor, start: int) -> Iterator[Batch]:
-        firsts = range(0, len(order), self.batch_size)[start:]
-        return (self.store.batch(order[first : first + self.batch_size]).to(self.device) for first in firsts)
+        firsts, (mine, step) = range(0, len(order), self.batch_size)[start:], self.share
+        graphs = (order[first : first + self.batch_size][mine::step] for first in firsts)
+        return (self.store.batch(chosen).to(self.device) for chosen in graphs)

@@ -71,6 +71,7 @@ class Method(nn.Module):
     refuses: ClassVar[Mapping[Kind, str]]
     search_space: ClassVar[Mapping[str, Any]]
     presets: ClassVar[Mapping[str, Mapping[str, Any]]]
+    parallel: ClassVar[bool] = False
 
     def __init__(self, task: Task, encoder: EncoderConfig) -> None:
         super().__init__()
@@ -148,6 +149,7 @@ def register(
     refuses: Mapping[Kind, str] | None = None,
     search_space: Mapping[str, Any] | None = None,
     presets: Mapping[str, Mapping[str, Any]] | None = None,
+    parallel: bool = False,
 ) -> Callable[[M], M]:
     """Class decorator: put a method into the table of methods, with the facts about it.
 
@@ -158,6 +160,7 @@ def register(
         refuses: the kinds of task it is not defined for, with the reason.
         search_space: hyperparameters worth tuning, with the values to try.
         presets: named sets of hyperparameters.
+        parallel: processes may share a batch: the sum of their losses is the loss of the whole (see `nn/world.py`).
     """
 
     def add(cls: M) -> M:
@@ -165,6 +168,7 @@ def register(
         cls.needs, cls.refuses = frozenset(needs), dict(refuses or {})
         cls.tasks = frozenset(kind for kind in ALL_TASKS if kind not in cls.refuses)
         cls.search_space, cls.presets = dict(search_space or {}), dict(presets or {})
+        cls.parallel = parallel
         METHODS.add(name, cls)
         return cls
 

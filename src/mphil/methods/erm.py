@@ -15,7 +15,7 @@ from mphil.nn.readout import readout
 from mphil.task import Task
 
 
-@register("erm", paper="Vapnik, 1992, Principles of risk minimization for learning theory")
+@register("erm", paper="Vapnik, 1992, Principles of risk minimization for learning theory", parallel=True)
 class ERM(Method):
     r"""Encoder, readout, linear classifier, cross-entropy: :math:`\min \frac1B \sum_i \ell(f(G_i), y_i)`."""
 

@@ -17,6 +17,7 @@ from mphil.nn.encoder import Encoder, mlp
 from mphil.nn.importance import node_contribution
 from mphil.nn.losses import labelled, masked_mean, one_hot
 from mphil.nn.readout import readout
+from mphil.nn.world import mean, share, total
 from mphil.task import Task
 
 Update = Literal["ema-attention", "ema-uniform", "ema-hard", "gradient", "epoch-mean", "epoch-kmeans"]
@@ -51,6 +52,7 @@ RELEASE = {
         "temperature": [0.05, 0.1, 0.2, 0.5, 1.0],
     },
     presets={"paper": PAPER, "release": RELEASE},
+    parallel=True,
 )
 class MPHIL(Method):
     r"""Two GNNs find the invariant part, several prototypes per class on the unit sphere classify it.
@@ -169,13 +171,13 @@ class MPHIL(Method):
         losses = Losses(classification=masked_mean(entropy, known) / (self.task.n_classes if self.class_mean else 1))
         if self.separation:
             separate = sphere.separation_loss if self.separation_form == "ratio" else sphere.summed_separation_loss
-            losses["separation"] = self.separation * separate(prototypes, self.separation_temperature)
+            losses["separation"] = self.separation * share(separate(prototypes, self.separation_temperature))
         if self.matching:
             scaled = sphere.similarity(z, prototypes) / self.temperature
             losses["matching"] = self.matching * masked_mean(sphere.matching_loss(scaled, membership), known)
         if self.score_weight and scores is not None:
             mean_score = readout(scores, batch.ptr).mean(1)
-            losses["score"] = self.score_weight * (mean_score - self.score_target).abs().mean()
+            losses["score"] = self.score_weight * mean((mean_score - self.score_target).abs())
         return losses
 
     def predict(self, batch: Batch) -> Tensor:
@@ -223,7 +225,8 @@ class MPHIL(Method):
         if not self.training or not self.update.startswith("ema"):
             return self.bank()
         with torch.set_grad_enabled(self.differentiable_update and torch.is_grad_enabled()):
-            moved = sphere.move(self.prototypes, *sphere.received(log_weights, membership, z), self.momentum)
+            sums, weight = map(total, sphere.received(log_weights, membership, z))
+            moved = sphere.move(self.prototypes, sums, weight, self.momentum)
         self.prototypes = moved.detach()
         return moved
 

@@ -11,6 +11,7 @@ from torch.nn import functional as F
 from mphil.config import EncoderConfig
 from mphil.data.features import Features
 from mphil.data.store import Batch
+from mphil.nn import world
 from mphil.nn.dropout import Dropout
 from mphil.nn.fast.aggregate import aggregate
 from mphil.nn.fast.environments import Wiring, countable, every_code, number_codes, share_wiring
@@ -32,6 +33,8 @@ class BatchNorm(nn.BatchNorm1d):
 
     def forward(self, x: Tensor, counts: Tensor | None = None, steps: Steps = NO_STEPS) -> Tensor:
         """Normalise (n_rows, d) features, of which row i stands for `counts[i]` nodes, and go on with `steps`."""
+        if self.training and world.size() > 1:
+            return steps(self._together(x, counts))
         if self.training and (len(x) if counts is None else counts.sum()) < 2:
             h = F.batch_norm(x, self.running_mean, self.running_var, self.weight, self.bias, False, 0.0, self.eps)
             return steps(h)
@@ -43,6 +46,17 @@ class BatchNorm(nn.BatchNorm1d):
         self.num_batches_tracked += 1
         norm = Norm(self.running_mean, self.running_var, self.momentum, self.eps)
         return standardised(x, self.weight, self.bias, counts, norm, steps)
+
+    def _together(self, x: Tensor, counts: Tensor | None) -> Tensor:
+        """Normalise by the statistics of the rows of all processes that share the batch."""
+        count, mean, variance = world.moments(x, counts)
+        if count < 2:
+            return F.batch_norm(x, self.running_mean, self.running_var, self.weight, self.bias, False, 0.0, self.eps)
+        with torch.no_grad():
+            self.num_batches_tracked += 1
+            self.running_mean.lerp_(mean, self.momentum)
+            self.running_var.lerp_(variance * count / (count - 1), self.momentum)
+        return (x - mean) * (variance + self.eps).rsqrt() * self.weight + self.bias
 
 
 class MLP(nn.Sequential):

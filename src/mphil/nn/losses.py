@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from mphil.nn.world import total
 from mphil.task import Task
 
 
@@ -15,9 +16,12 @@ def labelled(y: Tensor) -> Tensor:
 
 
 def masked_mean(values: Tensor, mask: Tensor) -> Tensor:
-    """Mean of the entries under the mask; 0, with a gradient of 0, when there are none."""
+    """Mean of the entries under the mask; 0, with a gradient of 0, when there are none.
+
+    Where several processes share a batch, this is a summand of the mean over the whole batch.
+    """
     kept = torch.where(mask, values, torch.zeros_like(values))
-    return kept.sum() / mask.sum().clamp_min(1)
+    return kept.sum() / total(mask.sum()).clamp_min(1)
 
 
 def one_hot(y: Tensor, classes: int) -> Tensor:

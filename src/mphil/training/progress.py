@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from mphil.methods.base import Progress as TrainProgress
+from mphil.nn import world
 from mphil.training.trainer import Listener
 
 
@@ -49,7 +50,7 @@ def _epoch(progress: TrainProgress) -> str:
 
 @contextmanager
 def training_bar(label: str, start: TrainProgress) -> Iterator[TrainingBar]:
-    """A bar on stderr while the block runs; nothing at all when stderr is not a terminal."""
+    """A bar on stderr while the block runs; nothing at all when stderr is not a terminal, or not ours."""
     console = Console(stderr=True)
     bar = Progress(
         TextColumn("{task.description}"),
@@ -60,7 +61,7 @@ def training_bar(label: str, start: TrainProgress) -> Iterator[TrainingBar]:
         TimeRemainingColumn(),
         TextColumn("{task.fields[note]}"),
         console=console,
-        disable=not console.is_terminal,
+        disable=not console.is_terminal or world.rank() > 0,
     )
     with bar:
         yield TrainingBar(bar, label, start)

@@ -22,7 +22,8 @@ from mphil.errors import IntegrityError, UsageError
 from mphil.evaluate.selection import best_epoch
 from mphil.files import write_json
 from mphil.methods.base import METHODS, Method, build_method
-from mphil.training.checkpoint import Checkpoints
+from mphil.nn import world
+from mphil.training.distributed import SharedCheckpoints, check_parallel, joined
 from mphil.training.lock import lock_run
 from mphil.training.logs import FileLog, TensorBoardLog, summary_writer
 from mphil.training.progress import training_bar
@@ -95,23 +96,26 @@ def execute(config: RunConfig, benchmark: Benchmark, folder: Path | None, *, res
     check_needs(METHODS[config.method.name], benchmark)
     if config.train.tensorboard:
         summary_writer()
-    torch.manual_seed(derive_seed(config.seed, "weights"))
-    method = build_method(config.method.name, benchmark.task, config.encoder, config.method.args)
     with ExitStack() as stack:
-        if folder is not None:
-            stack.enter_context(open_folder(folder, config, benchmark, resume))
-        checkpoints = None if folder is None else Checkpoints(folder / "checkpoint")
+        stack.enter_context(joined(config.train.device))
+        check_parallel(METHODS[config.method.name])
+        torch.manual_seed(derive_seed(config.seed, "weights"))
+        method = build_method(config.method.name, benchmark.task, config.encoder, config.method.args)
+        mine = folder if world.rank() == 0 else None
+        if mine is not None:
+            stack.enter_context(open_folder(mine, config, benchmark, resume))
+        checkpoints = None if folder is None else SharedCheckpoints(folder / "checkpoint")
         trainer = Trainer(method, benchmark, config.train, config.seed, checkpoints)
-        if folder is not None:
-            trainer.listeners.append(FileLog(folder))
+        if mine is not None:
+            trainer.listeners.append(FileLog(mine))
             if config.train.tensorboard:
-                trainer.listeners.append(stack.enter_context(closing(TensorBoardLog(folder, trainer.at.step))))
+                trainer.listeners.append(stack.enter_context(closing(TensorBoardLog(mine, trainer.at.step))))
         with training_bar(config.method.name, trainer.progress) as bar:
             trainer.listeners.append(bar)
             trainer.fit()
         result = summarise(trainer, config)
-        if folder is not None:
-            write_json(folder / "result.json", result)
+        if mine is not None:
+            write_json(mine / "result.json", result)
     return Run(config, result, method, benchmark, trainer.at.history, folder)
 
 
@@ -223,4 +227,5 @@ def machine() -> dict[str, Any]:
         "processor": platform.machine(),
         "cores": os.cpu_count(),
         "threads": torch.get_num_threads(),
+        "processes": world.size(),
     }

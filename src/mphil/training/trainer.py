@@ -22,7 +22,9 @@ from mphil.errors import DataError
 from mphil.evaluate.prediction import score_parts
 from mphil.evaluate.selection import best_epoch
 from mphil.methods.base import Method, Parts, Progress
+from mphil.nn import world
 from mphil.training.checkpoint import Checkpoints, flatten_optimizer, restore_optimizer
+from mphil.training.distributed import local_device
 from mphil.training.interrupt import Interrupt
 from mphil.training.trainable import check_trainable
 
@@ -69,7 +71,8 @@ class Trainer:
     """Fits a method to the training part of a benchmark: the method's earlier stages, if it has any, then the main one.
 
     Every random number is a function of (seed, step), the order of graphs of (seed, epoch), so a run that was cut
-    anywhere and taken up from its last checkpoint ends with the same bits as one that was not.
+    anywhere and taken up from its last checkpoint ends with the same bits as one that was not. Several processes share
+    every batch and go through the loop side by side (see `training/distributed.py`).
 
     Args:
         method: what is trained.
@@ -94,10 +97,14 @@ class Trainer:
     ) -> None:
         check_trainable(benchmark, config)
         torch.set_num_threads(config.threads)
-        self.method, self.benchmark, self.config, self.seed = method.to(config.device), benchmark, config, seed
-        self.checkpoints = checkpoints
+        self.benchmark, self.config, self.seed = benchmark, config, seed
+        self.device = local_device(config.device)
+        self.method, self.checkpoints = method.to(self.device), checkpoints
+        world.align(method.state_dict().values())
         self.listeners: list[Listener] = []
-        self.loader = Loader(benchmark.store, benchmark.split.train, config.batch_size, config.device)
+        self.loader = Loader(
+            benchmark.store, benchmark.split.train, config.batch_size, self.device, (world.rank(), world.size())
+        )
         self.parts = Parts(*(self._in_order(part) for part in ("train", "ood_val")))
         self.stages = [(name, math.ceil(share * config.epochs)) for name, share in method.stages().items()]
         self.stages.append(("main", config.epochs))
@@ -138,20 +145,20 @@ class Trainer:
             while not self._finished():
                 self._train_epoch(interrupt)
                 self._close_epoch()
-                interrupt.strike()
+                if world.anywhere(interrupt.held):
+                    raise KeyboardInterrupt
         return self.at.history
 
     def evaluate(self, parts: tuple[Part, ...] = PARTS) -> dict[str, float | None]:
         """Score of the present weights on each part; None where a part is empty or has no label to score."""
-        return score_parts(self.method, self.benchmark, self.config.eval_batch_size, parts)
+        return world.from_first(lambda: score_parts(self.method, self.benchmark, self.config.eval_batch_size, parts))
 
     def load_best(self, rule: str) -> None:
         """Put the weights of the epoch that `rule` chose into the method."""
         self.method.load_state_dict(self.best[rule])
 
     def _in_order(self, part: Part) -> Loader:
-        config = self.config
-        return Loader(self.benchmark.store, self.benchmark.split[part], config.eval_batch_size, config.device)
+        return Loader(self.benchmark.store, self.benchmark.split[part], self.config.eval_batch_size, self.device)
 
     def _stage_seed(self) -> int:
         """Every stage has random numbers of its own; those of the main stage do not depend on the ones before."""
@@ -191,23 +198,29 @@ class Trainer:
             at.seconds = before + now - started
             for listener in self.listeners:
                 listener.batch_done(self.progress, losses)
-            if interrupt.held or now - saved > 60 * self.config.checkpoint_minutes:
+            stopping = world.anywhere(interrupt.held)
+            if stopping or now - saved > 60 * self.config.checkpoint_minutes:
                 self._save({})
                 saved = now
-            interrupt.strike()
+            if stopping:
+                raise KeyboardInterrupt
 
     def _train_step(self, batch: Batch) -> dict[str, float]:
         """Move the parameters once, or once per group; returns the terms of the loss."""
-        self._seed("step", self.at.step)
+        # Different graphs must not get the same dropout.
+        self._seed(f"step of rank {world.rank()}" if world.rank() else "step", self.at.step)
         values: dict[str, float] = {}
         for group, losses in self.method.steps(batch, self.progress):
-            optimizer, total = self.optimizers[group], losses.total
-            values |= {name: float(term.detach()) for name, term in losses.items()}
-            if not total.isfinite():
+            optimizer = self.optimizers[group]
+            parameters = optimizer.param_groups[0]["params"]
+            terms = world.total(torch.stack(list(losses.values())).detach())
+            values |= dict(zip(losses, terms.tolist(), strict=True))
+            if not terms.sum().isfinite():
                 raise self._diverged("loss", values)
             optimizer.zero_grad(set_to_none=True)
-            total.backward()  # type: ignore[no-untyped-call]
-            norm = clip_grad_norm_(optimizer.param_groups[0]["params"], self.config.clip or math.inf)
+            losses.total.backward()  # type: ignore[no-untyped-call]
+            world.sum_gradients(parameters)
+            norm = clip_grad_norm_(parameters, self.config.clip or math.inf)
             if not norm.isfinite():
                 raise self._diverged("gradient", values)
             optimizer.step()
@@ -244,7 +257,8 @@ class Trainer:
         at = self.at
         started = time.monotonic()
         scores = self.evaluate(PARTS[1:])
-        at.seconds += time.monotonic() - started
+        # One clock for all, or they would not agree on when the time is up.
+        at.seconds = world.from_first(lambda: at.seconds + time.monotonic() - started)
         at.history.append(
             {"epoch": at.epoch, "step": at.step, "losses": losses, "scores": scores, "seconds": at.seconds}
         )

@@ -31,6 +31,10 @@ threading.Thread(target=leave_with_parent, daemon=True).start()
 if row in ("hangs", "deaf"):
     (home / "started").touch()
     time.sleep(60)
+if row == "waits":
+    count("attempts")
+    while not (home.parent / "go").exists():
+        time.sleep(0.01)
 if row == "dies":
     sys.stderr.write("out of memory\n")
     os._exit(9)

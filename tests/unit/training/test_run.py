@@ -72,7 +72,7 @@ class TestResult:
         assert (result["data_digest"], result["split_digest"]) == (motif.store.digest(), motif.split.digest())
         assert result["seconds"] > 0
         assert result["versions"].keys() == {"python", "mphil", "torch", "torch_geometric", "rdkit", "numpy"}
-        assert result["machine"].keys() == {"system", "processor", "cores", "threads"}
+        assert result["machine"].keys() == {"system", "processor", "cores", "threads", "processes"}
         assert result["parameters"] == sum(p.numel() for p in finished.method.parameters())
 
     def test_repeats_without_a_folder(self, finished, motif):

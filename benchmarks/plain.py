@@ -1,0 +1,144 @@
+"""The yardstick: encoder and training as one would write them with PyG, with no thought given to speed.
+
+`GINEConv` or `GINConv`, an `Embedding` for each column of codes, `BatchNorm1d`, `Dropout`, PyG's `DataLoader`, Adam.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from copy import deepcopy
+
+import torch
+from torch import Tensor, nn
+from torch_geometric.data import Batch as PygBatch
+from torch_geometric.data import Data
+from torch_geometric.loader import DataLoader
+from torch_geometric.nn import GINConv, GINEConv, MessagePassing
+
+from mphil.data.features import Features
+from mphil.methods.base import Method, Progress
+from mphil.nn.encoder import Encoder
+
+
+class ColumnEmbeddings(nn.Module):
+    """Sum of an embedding for every column of codes."""
+
+    def __init__(self, sizes: tuple[int, ...], width: int) -> None:
+        super().__init__()
+        self.columns = nn.ModuleList(nn.Embedding(size, width) for size in sizes)
+
+    def forward(self, codes: Tensor) -> Tensor:
+        total = self.columns[0](codes[:, 0])
+        for i, column in enumerate(self.columns[1:], start=1):
+            total = total + column(codes[:, i])
+        return total
+
+
+def embedding(features: Features, width: int) -> nn.Module:
+    return ColumnEmbeddings(features.sizes, width) if features.kind == "categorical" else nn.Identity()
+
+
+def network(before: int, width: int) -> nn.Sequential:
+    return nn.Sequential(
+        nn.Linear(before, 2 * width), nn.BatchNorm1d(2 * width), nn.ReLU(), nn.Linear(2 * width, width)
+    )
+
+
+class WeightedGIN(MessagePassing):
+    """GIN or GINE whose messages carry a weight, which PyG's own layers do not have."""
+
+    def __init__(self, inner: nn.Module) -> None:
+        super().__init__(aggr="add")
+        self.nn = inner
+
+    def forward(self, x: Tensor, edge_index: Tensor, edge_attr: Tensor | None, weight: Tensor) -> Tensor:
+        return self.nn(x + self.propagate(edge_index, x=x, edge_attr=edge_attr, weight=weight))
+
+    def message(self, x_j: Tensor, edge_attr: Tensor | None, weight: Tensor) -> Tensor:
+        return weight.view(-1, 1) * (x_j if edge_attr is None else (x_j + edge_attr).relu())
+
+
+class PlainEncoder(nn.Module):
+    """A GIN as one of ours, for codes with code edges or constants without."""
+
+    def __init__(self, ours: Encoder) -> None:
+        super().__init__()
+        if ours.virtual is not None:
+            raise ValueError("the plain encoder has no virtual node")
+        width, bonds = ours.width, ours.edge.kind == "categorical"
+        self.width = width
+        self.embed = None if ours.embed is None else embedding(ours.node, width)
+        widths = [layer.mlp[0].in_features for layer in ours.layers]
+        self.convs = nn.ModuleList((GINEConv if bonds else GINConv)(network(before, width)) for before in widths)
+        self.weighted = [WeightedGIN(conv.nn) for conv in self.convs]
+        self.edges = nn.ModuleList(embedding(ours.edge, before) for before in widths if bonds)
+        self.norms = nn.ModuleList(nn.BatchNorm1d(width) for _ in widths)
+        self.dropout = nn.Dropout(ours.dropout.rate)
+        copy_weights(self, ours)
+
+    def forward(
+        self,
+        batch: Data,
+        *,
+        x: Tensor | None = None,
+        edge_weight: Tensor | None = None,
+        node_weight: Tensor | None = None,
+    ) -> Tensor:
+        if node_weight is not None:
+            said = node_weight[batch.edge_index[0]]
+            edge_weight = said if edge_weight is None else edge_weight * said
+        h, last = self.embed(batch.x) if x is None else x, len(self.convs) - 1
+        for i, norm in enumerate(self.norms):
+            edges = self.edges[i](batch.edge_attr) if len(self.edges) else None
+            if edge_weight is not None:
+                h = self.weighted[i](h, batch.edge_index, edges, edge_weight)
+            else:
+                h = self.convs[i](h, batch.edge_index, *(() if edges is None else (edges,)))
+            h = norm(h)
+            h = self.dropout(h.relu() if i < last or last == 0 else h)
+        return h
+
+
+@torch.no_grad()
+def copy_weights(plain: PlainEncoder, ours: Encoder) -> None:
+    """Give a plain encoder the weights of ours."""
+    embeddings = [(ours.embed, plain.embed)]
+    embeddings += [(layer.edge, edge) for layer, edge in zip(ours.layers, plain.edges, strict=False)]
+    for mine, theirs in embeddings:
+        if isinstance(theirs, ColumnEmbeddings):
+            sizes = [column.num_embeddings for column in theirs.columns]
+            for column, rows in zip(theirs.columns, mine.table.split(sizes), strict=True):
+                column.weight.copy_(rows)
+    for layer, conv in zip(ours.layers, plain.convs, strict=True):
+        conv.nn.load_state_dict(layer.mlp.state_dict())
+    for norm, other in zip(ours.norms, plain.norms, strict=True):
+        other.load_state_dict(norm.state_dict())
+
+
+def plain_method(method: Method) -> Method:
+    """The same method with the same weights and plain encoders; the rest, a few percent of the time, is shared code."""
+    plain = deepcopy(method)
+    for module in list(plain.modules()):
+        for name, child in module.named_children():
+            if isinstance(child, Encoder):
+                setattr(module, name, PlainEncoder(child))
+    return plain
+
+
+def plain_batches(graphs: list[Data], batch_size: int, shuffle: bool) -> Iterator[PygBatch]:
+    return iter(DataLoader(graphs, batch_size=batch_size, shuffle=shuffle))
+
+
+def plain_epoch(method: Method, graphs: list[Data], batch_size: int, optimizer: torch.optim.Optimizer) -> None:
+    """One pass of training."""
+    method.train()
+    for batch in plain_batches(graphs, batch_size, shuffle=True):
+        optimizer.zero_grad()
+        method.loss(batch, Progress()).total.backward()
+        optimizer.step()
+
+
+@torch.no_grad()
+def plain_predictions(method: Method, graphs: list[Data], batch_size: int) -> Tensor:
+    method.eval()
+    return torch.cat([method.predict(batch) for batch in plain_batches(graphs, batch_size, shuffle=False)])

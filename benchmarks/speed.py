@@ -1,0 +1,332 @@
+"""How much less processor time than plain PyG, and where the rest goes.
+
+    OMP_NUM_THREADS=1 python benchmarks/speed.py            # under five minutes; make bench does this
+    OMP_NUM_THREADS=1 python benchmarks/speed.py --quick    # about one, rougher
+
+Every row is a ratio of processor seconds of one thread: ours and the yardstick (benchmarks/plain.py: the same method
+and weights in `GINEConv`, `DataLoader` and Adam) take turns in one process, medians are compared, so that what else the
+machine does weighs on both alike. Before anything is timed, both must give the same loss. Memory is that of a process
+of its own. `side by side` compares seconds on the clock and means something on idle cores only.
+
+Adds one line to benchmarks/results/speed.jsonl: command, machine, versions, every figure.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from importlib.metadata import version
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import torch
+from rdkit import Chem, rdBase
+from torch.nn.utils import clip_grad_norm_
+from torch.profiler import ProfilerActivity, profile
+from torch_geometric.data import Data
+
+from featurize import plain as plain_molecule
+from mphil.benchmarks import benchmark
+from mphil.config import EncoderConfig
+from mphil.data.loader import Loader
+from mphil.data.molecules import molecule_store
+from mphil.data.sources import find
+from mphil.data.store import GraphStore
+from mphil.evaluate.prediction import predict_logits
+from mphil.methods import build_method
+from mphil.methods.base import Method, Progress
+from mphil.nn.fast.library import status
+from mphil.task import Task
+from plain import plain_epoch, plain_method, plain_predictions
+
+RESULTS = Path(__file__).parent / "results" / "speed.jsonl"
+BATCH, EVAL_BATCH = 128, 1024
+GOALS = {
+    "mphil training, molecules": 2.1,
+    "mphil training, motif": 2.0,
+    "mphil inference, molecules": 4.0,
+    "smiles to prediction": 2.0,
+    "erm training, molecules": 2.0,
+    "gsat training, molecules": 1.5,
+    "ciga-v1 training, molecules": 1.5,
+    "dir training, molecules": 1.5,
+    "side by side": 1.8,
+    "memory of training": 1.0,
+    "10x the data": 0.95,
+    "2 to 100 classes": 0.91,
+}
+"""At least so many times less: time for the first eight, memory; the last two compare us with ourselves."""
+
+Work = Callable[[], object]
+
+
+class Problem:
+    """Graphs, a task, and an encoder as the benchmarks use it."""
+
+    def __init__(self, name: str, store: GraphStore, task: Task, **encoder: int) -> None:
+        self.name, self.store, self.task = name, store, task
+        self.config = EncoderConfig(node=store.node_features, edge=store.edge_features, **encoder)
+        self.graphs = store.to_pyg()
+        self.loader = Loader(store, torch.arange(len(store)), BATCH)
+
+    def method(self, name: str, **changed: Any) -> Method:
+        torch.manual_seed(0)
+        return build_method(name, self.task, self.config.model_copy(update=changed), {})
+
+    def epoch(self, method: Method, optimizer: torch.optim.Optimizer) -> None:
+        """What the trainer does."""
+        method.train()
+        for batch in self.loader.epoch(0, 0):
+            optimizer.zero_grad(set_to_none=True)
+            method.loss(batch, Progress()).total.backward()
+            clip_grad_norm_(optimizer.param_groups[0]["params"], 5.0)
+            optimizer.step()
+
+    def training(self, name: str) -> tuple[Work, Work]:
+        """An epoch of the yardstick and one of ours."""
+        ours = self.method(name)
+        theirs = plain_method(ours)
+        mine = torch.optim.Adam(ours.parameters(), lr=1e-3, fused=True)
+        plain = torch.optim.Adam(theirs.parameters(), lr=1e-3)
+        return lambda: plain_epoch(theirs, self.graphs, BATCH, plain), lambda: self.epoch(ours, mine)
+
+    def check(self, name: str) -> None:
+        """Same weights, same batch, no dropout: the same loss, or the times mean nothing."""
+        ours, losses = self.method(name, dropout=0.0), []
+        for method in (plain_method(ours), ours):
+            torch.manual_seed(0)
+            losses.append(method.loss(self.store.batch(torch.arange(64)), Progress()).total.item())
+        if abs(losses[0] - losses[1]) > 1e-4 * abs(losses[0]):
+            raise AssertionError(f"{name} on {self.name}: the yardstick's loss is {losses[0]}, ours is {losses[1]}")
+
+
+def problems(molecules: int, motifs: int) -> tuple[Problem, Problem]:
+    name = "good-hiv-scaffold" if find("hiv") is not None else "decoy-scaffold"
+    data = benchmark(name)
+    store = _some(data.store, data.split.train, molecules)
+    first = Problem(name, store, data.task, layers=3, width=300)
+    data = benchmark("good-motif-basis", graphs=max(3000, 2 * motifs))
+    second = Problem("good-motif-basis", _some(data.store, data.split.train, motifs), data.task, layers=4, width=128)
+    return first, second
+
+
+def _some(store: GraphStore, part: torch.Tensor, n: int) -> GraphStore:
+    order = torch.randperm(len(part), generator=torch.Generator().manual_seed(0))
+    return store.select(part[order[:n]])
+
+
+def in_turns(repeats: int, *works: Work) -> list[float]:
+    """Median processor seconds of each, one after the other, again and again; the first turn warms up."""
+    taken: list[list[float]] = [[] for _ in works]
+    for turn in range(repeats + 1):
+        for seconds, work in zip(taken, works, strict=True):
+            start = time.process_time()
+            work()
+            if turn:
+                seconds.append(time.process_time() - start)
+    return [median(seconds) for seconds in taken]
+
+
+def against(plain: Work, ours: Work, graphs: int, repeats: int) -> dict[str, float]:
+    slow, fast = in_turns(repeats, plain, ours)
+    per_thousand = [round(seconds / graphs * 1000, 4) for seconds in (slow, fast)]
+    return {"plain": per_thousand[0], "ours": per_thousand[1], "times": round(slow / fast, 2)}
+
+
+def inference(problem: Problem, repeats: int) -> dict[str, float]:
+    ours = problem.method("mphil")
+    theirs = plain_method(ours)
+    loader = Loader(problem.store, torch.arange(len(problem.store)), EVAL_BATCH)
+    return against(
+        lambda: plain_predictions(theirs, problem.graphs, BATCH),
+        lambda: predict_logits(ours, loader),
+        len(problem.store),
+        repeats,
+    )
+
+
+def from_smiles(problem: Problem, repeats: int) -> dict[str, float]:
+    """From text to logits; ours as in `mphil predict`, the yardstick with a loop over atoms."""
+    smiles = list(problem.store.smiles or [])
+    ours = problem.method("mphil")
+    theirs = plain_method(ours)
+
+    def plain() -> None:
+        graphs = []
+        for text in smiles:
+            x, edge_index, edge_attr = map(torch.from_numpy, plain_molecule(Chem.MolFromSmiles(text)))
+            graphs.append(Data(x=x.long(), edge_index=edge_index.long(), edge_attr=edge_attr.long()))
+        plain_predictions(theirs, graphs, BATCH)
+
+    def fast() -> None:
+        store, _ = molecule_store(smiles, None, workers=0, progress=False)
+        predict_logits(ours, Loader(store, torch.arange(len(store)), EVAL_BATCH))
+
+    return against(plain, fast, len(smiles), repeats)
+
+
+def growth(problem: Problem, repeats: int) -> dict[str, float]:
+    """Time for a tenth of the graphs, ten times, over the time for all: 1 is linear."""
+    whole = problem.store.select(torch.arange(10 * BATCH) % len(problem.store))
+    works = []
+    for store in (whole[:BATCH], whole):
+        part = Problem(problem.name, store, problem.task, layers=4, width=128)
+        method = part.method("mphil")
+        optimizer = torch.optim.Adam(method.parameters(), lr=1e-3, fused=True)
+        works.append(lambda part=part, method=method, optimizer=optimizer: part.epoch(method, optimizer))
+    small, large = in_turns(repeats, *works)
+    return {"times": round(10 * small / large, 3)}
+
+
+def many_classes(problem: Problem, repeats: int) -> dict[str, float]:
+    """Time for two classes over the time for a hundred, six prototypes each: 1 is free."""
+    works = []
+    for classes in (2, 100):
+        task = Task("multiclass", classes, "accuracy")
+        y = (torch.arange(len(problem.store)) % classes).float().unsqueeze(1)
+        store = GraphStore(**{**vars(problem.store), "y": y})
+        other = Problem(problem.name, store, task, layers=4, width=128)
+        torch.manual_seed(0)
+        method = build_method("mphil", task, other.config, {"prototypes": 6})
+        optimizer = torch.optim.Adam(method.parameters(), lr=1e-3, fused=True)
+        works.append(lambda other=other, method=method, optimizer=optimizer: other.epoch(method, optimizer))
+    two, hundred = in_turns(repeats, *works)
+    return {"times": round(two / hundred, 3)}
+
+
+def child(kind: str) -> None:
+    """One training in a process of its own: prints the memory it took beyond what was there before, in MB."""
+    torch.set_num_threads(1)
+    problem, _ = problems(4 * BATCH, 3000)
+    plain, ours = problem.training("mphil")
+    Path("/proc/self/clear_refs").write_text("5")  # the peak is counted from here
+    before = _megabytes("VmRSS")
+    (plain if kind == "plain" else ours)()
+    print(_megabytes("VmHWM") - before)
+
+
+def _megabytes(field: str) -> float:
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) / 1024 for line in lines if line.startswith(field))
+
+
+def start(kind: str) -> subprocess.Popen[str]:
+    return subprocess.Popen([sys.executable, __file__, "--child", kind], stdout=subprocess.PIPE, text=True)
+
+
+def memory_and_company() -> dict[str, dict[str, float]]:
+    """Memory of training; and two runs at once over one after the other, on the clock."""
+    memory = [float(start(kind).communicate()[0]) for kind in ("plain", "ours")]
+    began = time.perf_counter()
+    start("ours").communicate()
+    alone = time.perf_counter() - began
+    both = [start("ours") for _ in range(2)]
+    for process in both:
+        process.communicate()
+    together = time.perf_counter() - began - alone
+    return {
+        "memory of training": {
+            "plain": round(memory[0]),
+            "ours": round(memory[1]),
+            "times": round(memory[0] / memory[1], 2),
+        },
+        "side by side": {"times": round(2 * alone / together, 2), "load": round(os.getloadavg()[0], 1)},
+    }
+
+
+def shares(problem: Problem) -> dict[str, Any]:
+    """Where the time of our training goes, and how fast the matrix products are, next to the fastest one seen."""
+    _, ours = problem.training("mphil")
+    ours()
+    with profile(activities=[ProfilerActivity.CPU], with_flops=True) as seen:
+        ours()
+    events = seen.key_averages()
+    total = sum(event.self_cpu_time_total for event in events)
+    products = [event for event in events if event.key in ("aten::mm", "aten::addmm")]
+    speed = sum(e.flops for e in products) / sum(e.self_cpu_time_total for e in products) / 1e3
+    top = sorted(events, key=lambda event: -event.self_cpu_time_total)[:12]
+    return {
+        "shares": {event.key: round(event.self_cpu_time_total / total, 3) for event in top},
+        "products": round(sum(event.self_cpu_time_total for event in products) / total, 3),
+        "gigaflops": round(speed, 1),
+        "attainable_gigaflops": round(attainable(), 1),
+    }
+
+
+def attainable() -> float:
+    """Gigaflops of the best of many large products."""
+    a, b, out = torch.randn(3072, 512), torch.randn(512, 512), torch.empty(3072, 512)
+    best = min(_clock(lambda: torch.mm(a, b, out=out)) for _ in range(30))
+    return 2 * 3072 * 512 * 512 / best / 1e9
+
+
+def _clock(work: Work) -> float:
+    start = time.perf_counter()
+    work()
+    return time.perf_counter() - start
+
+
+def machine() -> dict[str, Any]:
+    lines = Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").exists() else []
+    models = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return {
+        "processor": models[0] if models else platform.processor(),
+        "cores": os.cpu_count(),
+        "load": round(os.getloadavg()[0], 1),
+        "fast": "compiled" if status().library is not None else status().reason,
+        **{name: version(name) for name in ("mphil", "torch", "torch_geometric", "rdkit")},
+    }
+
+
+def measure(quick: bool) -> dict[str, Any]:
+    molecules, motifs = problems(BATCH * (2 if quick else 4), BATCH * (4 if quick else 8))
+    turns = 2 if quick else 4
+    few = Problem(molecules.name, molecules.store[:BATCH], molecules.task, layers=3, width=300)
+    motifs.check("mphil")
+    rows: dict[str, Any] = {}
+    for name in ("mphil", "erm", "gsat", "ciga-v1", "dir"):
+        problem = molecules if name in ("mphil", "erm") else few
+        problem.check(name)
+        rows[f"{name} training, molecules"] = against(*problem.training(name), len(problem.graphs), turns)
+    rows["mphil training, motif"] = against(*motifs.training("mphil"), len(motifs.graphs), turns)
+    rows["mphil inference, molecules"] = inference(molecules, turns)
+    rows["mphil inference, motif"] = inference(motifs, turns)
+    rows["smiles to prediction"] = from_smiles(molecules, turns)
+    rows["10x the data"] = growth(motifs, turns)
+    rows["2 to 100 classes"] = many_classes(motifs, turns)
+    rows |= memory_and_company()
+    data = {"molecules": molecules.name, "graphs": len(molecules.graphs), "motifs": len(motifs.graphs)}
+    return {"data": data, "rows": rows, "profile": {p.name: shares(p) for p in (molecules, motifs)}}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="fewer graphs and turns; nothing is written")
+    parser.add_argument("--child", choices=["plain", "ours"], help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.child:
+        child(options.child)
+        return
+    torch.set_num_threads(1)
+    rdBase.DisableLog("rdApp.*")
+    began = time.perf_counter()
+    found = {"command": "OMP_NUM_THREADS=1 python benchmarks/speed.py", "machine": machine(), **measure(options.quick)}
+    found["seconds"] = round(time.perf_counter() - began)
+    for name, row in found["rows"].items():
+        goal = GOALS.get(name)
+        print(f"{name:30}{row['times']:8.2f}x", "" if goal is None else f"   wanted {goal}", sep="")
+    print(json.dumps(found["profile"], indent=1))
+    if not options.quick:
+        with RESULTS.open("a") as file:
+            file.write(json.dumps(found) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,143 @@
+"""Cells on a Ray cluster: each is a task of one processor, on whichever machine has room."""
+
+from __future__ import annotations
+
+import os
+import queue
+import shutil
+import signal
+import threading
+import time
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from mphil.errors import UsageError
+from mphil.lab.cells import Cell
+from mphil.lab.engine import GRACE_SECONDS, WORKER, Outcome, Worker
+from mphil.lab.worker import failure
+
+RETRIES = 3
+"""How often a cell is started again after its machine, or Ray's process on it, was lost."""
+STORE_BYTES = 100 * 1024**2
+"""Memory for what travels, on a cluster that we start ourselves: records are small."""
+POLL_SECONDS = 0.2
+LOOK_SECONDS = 5.0
+"""How often to see whether the cluster has grown."""
+
+
+class RayEngine:
+    """Processes on the machines of a Ray cluster, one a cell, one thread each.
+
+    Outcomes travel back to the sweep, which alone writes records. A cell whose machine is lost is done once more on
+    another one; where the machines share the folder of the runs, it goes on from its last checkpoint. mphil and the
+    data must be in the same places on all of them.
+
+    Args:
+        home: folder for the runs, one sub folder a cell, on every machine.
+        jobs: cells at a time; as many as the cluster has processors when not given.
+        address: of the cluster; when not given, that of `RAY_ADDRESS`, or else one is started on this machine.
+        program: what is started, with the folder of the cell as its last argument.
+
+    Raises:
+        UsageError: Ray is not installed.
+    """
+
+    def __init__(
+        self, home: Path, jobs: int | None = None, address: str | None = None, program: Sequence[str] = WORKER
+    ) -> None:
+        try:
+            import ray
+        except ImportError:
+            raise UsageError("--engine ray needs Ray; install it with `pip install 'mphil[ray]'`") from None
+        self._ray: Any = ray
+        self.home, self.jobs, self.program = home.resolve(), jobs, tuple(program)
+        self.address = address or os.environ.get("RAY_ADDRESS") or "local"
+        self._machines: dict[str, str] = {}
+        self._clearing: list[Any] = []
+
+    def run(self, cells: Iterable[Cell]) -> Generator[Outcome]:
+        ray, waiting, working = self._ray, iter(cells), dict[Any, Cell]()
+        with self._connected():
+            task = ray.remote(num_cpus=1, max_retries=RETRIES)(carry_out)
+            try:
+                while True:
+                    while len(working) < self._room() and (cell := next(waiting, None)) is not None:
+                        working[task.remote(cell.to_json(), str(self.home), self.program)] = cell
+                    if not working:
+                        return
+                    for done in ray.wait(list(working), timeout=LOOK_SECONDS)[0]:
+                        yield self._outcome(done, working.pop(done))
+            finally:
+                for reference in working:
+                    ray.cancel(reference)
+                left = [*working, *self._clearing]
+                if left:
+                    ray.wait(left, num_returns=len(left), timeout=GRACE_SECONDS)
+
+    def clear(self, cell: Cell) -> None:
+        shutil.rmtree(self.home / cell.id, ignore_errors=True)
+        machine = self._machines.pop(cell.id, None)
+        if machine is not None and machine != self._ray.get_runtime_context().get_node_id():
+            there = self._ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(machine, soft=True)
+            remove = self._ray.remote(num_cpus=0, scheduling_strategy=there)(shutil.rmtree)
+            self._clearing.append(remove.remote(str(self.home / cell.id), ignore_errors=True))
+
+    def _room(self) -> int:
+        """Cells at a time; at least one, which waits for a machine if there is none."""
+        return self.jobs or max(1, int(self._ray.cluster_resources().get("CPU", 0)))
+
+    def _outcome(self, reference: Any, cell: Cell) -> Outcome:
+        try:
+            found = self._ray.get(reference)
+        except self._ray.exceptions.RayError as error:
+            lines = str(error).strip().splitlines() or [type(error).__name__]
+            return Outcome(cell, "failed", failure(cell, f"{type(error).__name__}: {lines[-1]}", str(error)))
+        self._machines[cell.id] = found["machine"]
+        return Outcome(cell, found["state"], found["record"])
+
+    @contextmanager
+    def _connected(self) -> Iterator[None]:
+        """Connected to the cluster, or to one of our own that ends with us."""
+        options: dict[str, Any] = {"log_to_driver": False, "logging_level": "warning"}
+        if self.address == "local":
+            options |= {"num_cpus": self.jobs, "include_dashboard": False, "object_store_memory": STORE_BYTES}
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+        # Ray would answer SIGTERM by leaving on the spot.
+        handler = signal.getsignal(signal.SIGTERM)
+        try:
+            self._ray.init(self.address, **options)
+        except (ConnectionError, RuntimeError, ValueError) as error:
+            reason = str(error).strip().partition("\n")[0]
+            raise UsageError(f"--address {self.address}: no Ray cluster that can be used ({reason})") from None
+        finally:
+            if threading.current_thread() is threading.main_thread():
+                signal.signal(signal.SIGTERM, handler)
+        try:
+            yield
+        finally:
+            self._ray.shutdown()
+
+
+def carry_out(cell: Mapping[str, Any], home: str, program: Sequence[str]) -> dict[str, Any]:
+    """On a machine of the cluster: start the process of a cell, wait for it, and tell what became of it.
+
+    When Ray ends this process the other one notices, saves and leaves; when Ray asks it to stop, it passes that on.
+    """
+    import ray
+
+    ended: queue.Queue[Worker] = queue.Queue()
+    asked = Cell.from_json(cell)
+    worker = Worker(asked, Path(home) / asked.id, program, ended)
+    try:
+        # Not `ended.get()`: Ray's wish to stop does not wake up a thread that waits for a lock.
+        while ended.empty():
+            time.sleep(POLL_SECONDS)
+    except BaseException:
+        worker.ask_to_stop()
+        worker.wait()
+        raise
+    outcome = worker.outcome()
+    machine = ray.get_runtime_context().get_node_id()
+    return {"state": outcome.state, "record": outcome.record, "machine": machine}

@@ -1,0 +1,1 @@
+"""The fast path behind the encoder: compiled loops with their gradients, and the same in plain torch."""

@@ -1,0 +1,169 @@
+"""The compiled loops: built once by the system's C compiler, kept in the cache folder, loaded on first use."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import hashlib
+import logging
+import os
+import platform
+import shutil
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from mphil.data.cache import cache_folder
+from mphil.files import write_text
+
+SOURCE = Path(__file__).with_name("kernels.c")
+FLAGS = "-O3 -march=native -std=c11 -ffp-contract=fast -fno-math-errno -fno-trapping-math -fopenmp-simd -shared -fPIC"
+PRECISIONS = {torch.float32: "float", torch.float64: "double"}
+MOST_SECONDS = 60
+"""How long the compiler may take; it needs about one."""
+
+_LOG = logging.getLogger(__name__)
+_POINTER, _INTEGER, _REAL = ctypes.c_void_p, ctypes.c_int64, ctypes.c_double
+SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
+    "aggregate": (ctypes.c_int, [_POINTER] * 8 + [_INTEGER] * 5),
+    "aggregate_backward": (None, [_POINTER] * 11 + [_INTEGER] * 4),
+    "statistics": (_REAL, [_POINTER] * 7 + [_REAL] * 2 + [_INTEGER] * 3),
+    "normalise": (ctypes.c_int, [_POINTER] * 6 + [_INTEGER, _REAL] + [_INTEGER] * 5),
+    "normalise_backward": (ctypes.c_int, [_POINTER] * 8 + [_INTEGER, _REAL, _INTEGER, _REAL] + [_INTEGER] * 5),
+    "classes": (ctypes.c_int64, [_POINTER] * 6 + [_INTEGER] * 2),
+}
+
+
+class Unavailable(Exception):
+    """Why there are no compiled loops; the message completes "pure torch, since ..."."""
+
+
+@dataclass(frozen=True)
+class Status:
+    """What runs and why: the compiled library and the file it is in, or None and the reason."""
+
+    library: ctypes.CDLL | None
+    reason: str
+
+
+def kernels(like: Tensor) -> ctypes.CDLL | None:
+    """The compiled loops for tensors such as this one, or None when plain torch has to do."""
+    if like.device.type != "cpu" or like.dtype not in PRECISIONS:
+        return None
+    return status(PRECISIONS[like.dtype]).library
+
+
+@functools.cache
+def status(precision: str = "float") -> Status:
+    """Load the loops of one precision, building them if need be; asked once in the life of a process.
+
+    Set `MPHIL_FAST=0` to do without them.
+    """
+    if os.environ.get("MPHIL_FAST", "1") == "0":
+        return Status(None, "MPHIL_FAST=0 asks for it")
+    try:
+        return _load(precision)
+    except (Unavailable, OSError) as error:
+        _LOG.warning("pure torch, which is slower, since %s; see `mphil doctor`", error)
+        return Status(None, str(error))
+
+
+def address(tensor: Tensor | None) -> int | None:
+    """Where the numbers of a contiguous tensor are; None stands for a null pointer."""
+    return None if tensor is None else tensor.data_ptr()
+
+
+def dense_rows(matrix: Tensor) -> Tensor:
+    """A matrix as the loops can take it: the numbers of a row side by side, rows at equal distances."""
+    return matrix if matrix.stride(1) == 1 and matrix.stride(0) >= matrix.shape[1] else matrix.contiguous()
+
+
+def compiler() -> str | None:
+    """The C compiler: `CC`, cc, gcc or clang, whichever is found first."""
+    found = map(shutil.which, (os.environ.get("CC", "cc"), "gcc", "clang"))
+    return next(filter(None, found), None)
+
+
+def _load(precision: str) -> Status:
+    using = compiler()
+    if using is None:
+        raise Unavailable("there is no C compiler (install gcc, or set CC)")
+    file = cache_folder() / "kernels" / f"{precision}-{_fingerprint(using)}.so"
+    if not _intact(file):
+        try:
+            file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            with tempfile.TemporaryDirectory(dir=file.parent, prefix=".draft-") as draft:
+                built = _compile(using, precision, Path(draft))
+                write_text(_checksum(file), _digest(built))
+                # Two processes may both be building it: the same code, put in place whole by either.
+                built.replace(file)
+        except OSError as error:
+            _LOG.warning("%s: nothing can be kept here (%s)", file.parent, error)
+            with tempfile.TemporaryDirectory() as draft:
+                return Status(_open(_compile(using, precision, Path(draft))), "compiled for this process only")
+    return Status(_open(file), f"compiled, {file}")
+
+
+def _intact(file: Path) -> bool:
+    """Whether a library is there, and whole: loading half of one would end the process."""
+    try:
+        return _checksum(file).read_text() == _digest(file)
+    except (OSError, UnicodeDecodeError):
+        return False
+
+
+def _checksum(file: Path) -> Path:
+    return file.with_suffix(".sha256")
+
+
+def _digest(file: Path) -> str:
+    return hashlib.sha256(file.read_bytes()).hexdigest()
+
+
+def _compile(compiler: str, precision: str, folder: Path) -> Path:
+    out = folder / "kernels.so"
+    command = [compiler, *FLAGS.split(), f"-DREAL={precision}", str(SOURCE), "-o", str(out), "-lm"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=MOST_SECONDS, check=False)
+    except subprocess.TimeoutExpired:
+        raise Unavailable(f"{compiler} took more than {MOST_SECONDS} s") from None
+    if done.returncode:
+        told = (done.stderr.strip() or f"exit code {done.returncode}").splitlines()[0]
+        raise Unavailable(f"{compiler} could not compile {SOURCE.name}: {told}")
+    return out
+
+
+def _open(file: Path) -> ctypes.CDLL:
+    """Load a library that belongs to us; one that another user could have put there is refused."""
+    if _owner(file) not in (os.getuid(), 0):
+        raise Unavailable(f"{file} belongs to another user; remove it, or set MPHIL_CACHE to a folder of your own")
+    library = ctypes.CDLL(str(file))
+    for name, (result, arguments) in SIGNATURES.items():
+        function = getattr(library, name)
+        function.restype, function.argtypes = result, arguments
+    return library
+
+
+def _owner(file: Path) -> int:
+    return file.stat().st_uid
+
+
+def _fingerprint(compiler: str) -> str:
+    """Hash of all that decides the machine code: source, flags, compiler and processor."""
+    version = subprocess.run([compiler, "--version"], capture_output=True, timeout=MOST_SECONDS, check=False).stdout
+    sha = hashlib.sha256(SOURCE.read_bytes() + FLAGS.encode() + version + _processor().encode())
+    return sha.hexdigest()[:16]
+
+
+def _processor() -> str:
+    """Model and instruction sets, since the home folder may be shared by machines that differ in them."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return f"{platform.machine()} {platform.processor()}"
+    return "\n".join(sorted({line for line in lines if line.startswith(("model name", "flags", "Features"))}))
