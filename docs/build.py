@@ -22,6 +22,7 @@ from mphil.methods import METHODS
 FOLDER = Path(__file__).parent / "reference"
 RECORDS = Path(__file__).parents[1] / "benchmarks" / "results"
 README = Path(__file__).parents[1] / "README.md"
+COST = Path(__file__).parents[1] / "src" / "mphil" / "methods" / "cost.json"
 LAST = 10
 NOTE = "<!-- Written by `make docs`; edit the code instead. -->\n\n"
 
@@ -40,20 +41,36 @@ def row(*cells: object) -> str:
 
 
 def methods() -> str:
-    pages = ["# Methods\n"]
+    cost = json.loads(COST.read_text())
+    pages = [
+        "# Methods\n",
+        "Cost: processor time of a training step next to ERM's, on Motif and on molecules, measured by "
+        "`benchmarks/cost.py`.\n",
+        row("method", "what it does", "needs", "tasks", "cost"),
+        row(*["---"] * 5),
+    ]
     for name in METHODS:
         cls = METHODS[name]
-        doc = inspect.getdoc(cls) or ""
-        summary = (inspect.getdoc(inspect.getmodule(cls)) or "").splitlines()[0]
-        texts = argument_texts(doc)
-        pages.append(f"## {name}\n\n{summary}\n\nPaper: {cls.paper}. Tasks: {', '.join(sorted(cls.tasks))}.\n")
-        options = keyword_arguments(cls.__init__)
-        if options:
-            pages.append("\n".join([row("option", "default", "meaning"), row("---", "---", "---")]))
-            pages.append("\n".join(row(f"`{k}`", f"`{v}`", texts.get(k, "")) for k, v in options.items()) + "\n")
-        for preset, values in cls.presets.items():
-            pages.append(f"Preset `{preset}`: " + ", ".join(f"`{k}={v}`" for k, v in values.items()) + ".\n")
-    return "\n".join(pages)
+        summary = (inspect.getdoc(inspect.getmodule(cls)) or "").splitlines()[0].partition(": ")[2]
+        needs, tasks = ", ".join(sorted(cls.needs)) or "-", ", ".join(sorted(cls.tasks))
+        spent = " / ".join(f"{cost[name][on]:.1f}" if on in cost[name] else "-" for on in ("motif", "molecules"))
+        pages.append(row(f"[{name}](#{name})", summary, needs, tasks, spent))
+    return "\n".join([*pages, "", *map(method, METHODS)])
+
+
+def method(name: str) -> str:
+    cls = METHODS[name]
+    doc = inspect.getdoc(cls) or ""
+    texts, options = argument_texts(doc), keyword_arguments(cls.__init__)
+    lines = [f"## {name}\n\n{doc.splitlines()[0]}\n\nPaper: {cls.paper}.\n"]
+    lines += [f"Not defined for {kind} tasks: {why}.\n" for kind, why in cls.refuses.items()]
+    if options:
+        lines.append("\n".join([row("option", "default", "meaning"), row("---", "---", "---")]))
+        lines.append("\n".join(row(f"`{k}`", f"`{v}`", texts.get(k, "")) for k, v in options.items()) + "\n")
+    for preset, values in cls.presets.items():
+        lines.append(f"Preset `{preset}`: " + ", ".join(f"`{k}={v}`" for k, v in values.items()) + ".\n")
+    lines += [" ".join(part.split()) + "\n" for part in doc.split("\n\n") if part.startswith("Differs from")]
+    return "\n".join(lines)
 
 
 def benchmarks() -> str:
