@@ -6,6 +6,7 @@ import os
 import queue
 import shutil
 import signal
+import socket
 import threading
 import time
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
@@ -107,8 +108,9 @@ class RayEngine:
         # Ray would answer SIGTERM by leaving on the spot.
         handler = signal.getsignal(signal.SIGTERM)
         try:
+            knock(self.address)
             self._ray.init(self.address, **options)
-        except (ConnectionError, RuntimeError, ValueError) as error:
+        except (OSError, RuntimeError, ValueError) as error:
             reason = str(error).strip().partition("\n")[0]
             raise UsageError(f"--address {self.address}: no Ray cluster that can be used ({reason})") from None
         finally:
@@ -118,6 +120,13 @@ class RayEngine:
             yield
         finally:
             self._ray.shutdown()
+
+
+def knock(address: str) -> None:
+    """Raise `OSError` if nobody answers at `HOST:PORT`; Ray itself would try for several minutes."""
+    host, _, port = address.rpartition(":")
+    if port.isdigit():
+        socket.create_connection((host, int(port)), LOOK_SECONDS).close()
 
 
 def carry_out(cell: Mapping[str, Any], home: str, program: Sequence[str]) -> dict[str, Any]:
