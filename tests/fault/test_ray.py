@@ -17,6 +17,8 @@ from mphil.lab.sweep import sweep
 from tests.command import call, wait_until
 from tests.unit.lab.made import TINY, cells
 
+pytestmark = pytest.mark.slow
+
 STAND_IN = (sys.executable, str(Path(__file__).parents[1] / "unit" / "lab" / "stand_in.py"))
 CELL = cells()[0]
 NODE = {"num_cpus": 1, "object_store_memory": 80 * 1024**2, "node_ip_address": "127.0.0.1", "include_dashboard": False}
@@ -43,17 +45,27 @@ def engine(cluster, folder, jobs=None):
     return RayEngine(folder, jobs, cluster.address, STAND_IN)
 
 
+def is_gone(pid):
+    """Whether a process has ended, even if nobody has taken note of it."""
+    try:
+        return not Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return True
+
+
 def test_one_of_two_nodes_is_killed_during_the_sweep(cluster, tmp_path):
     node = cluster.add_node(**NODE)
     wanted, runs = asked("waits", "waits", "good", "good", "good"), tmp_path / "runs"
     attempts = [runs / cell.id / "attempts" for cell in wanted[:2]]
 
     def kill_one_when_both_are_at_work():
-        wait_until(lambda: all(path.exists() for path in attempts))
-        cluster.remove_node(node, allow_graceful=False)
-        # A worker may outlive its node by a moment; it must not finish its run in that time.
-        wait_until(lambda: any(path.with_name("stopped").exists() for path in attempts))
-        (runs / "go").touch()
+        try:
+            wait_until(lambda: all(path.exists() for path in attempts))
+            cluster.remove_node(node, allow_graceful=False)
+            # A worker may outlive its node by a moment; it must not finish its run in that time.
+            wait_until(lambda: any(is_gone(path.with_name("process").read_text()) for path in attempts))
+        finally:
+            (runs / "go").touch()
 
     killer = Thread(target=kill_one_when_both_are_at_work)
     killer.start()
@@ -68,33 +80,27 @@ def test_one_of_two_nodes_is_killed_during_the_sweep(cluster, tmp_path):
     assert [path.name for path in runs.iterdir()] == ["go"]
 
 
-def test_every_end_is_told_and_files_are_cleared(cluster, tmp_path):
+def test_every_end_is_told_and_closing_stops_what_is_under_way(cluster, tmp_path):
     handler = signal.getsignal(signal.SIGTERM)
-    wanted = asked("good", "fails", "dies", "busy")
-    tally = sweep(wanted, engine(cluster, tmp_path / "runs"), tmp_path)
-    assert (tally.run, [cell.row for cell in tally.busy]) == (1, ["busy"])
-    assert {record["error"] for record in tally.failed} == {
-        "on purpose",
-        "the worker ended with exit code 9 and left no outcome: out of memory",
-    }
-    assert not (tmp_path / "runs" / wanted[0].id).exists()
+    wanted = asked("good", "fails", "dies", "busy", "nowhere", "hangs")
+    homes = {cell.row: tmp_path / cell.id for cell in wanted}
+    homes["nowhere"].touch()  # a file where the folder should be
+    mine = engine(cluster, tmp_path, jobs=len(wanted))
+    with closing(mine.run(wanted)) as running:
+        found = {outcome.cell.row: outcome for outcome, _ in zip(running, range(5), strict=False)}
+        wait_until((homes["hangs"] / "started").exists)
+        mine.clear(found["good"].cell)
+        assert not homes["good"].exists()
+        mine._machines[found["fails"].cell.id] = "0" * 56  # another machine, which is gone by now
+        mine.clear(found["fails"].cell)
+        wait_until(lambda: not homes["fails"].exists())
+    assert (homes["hangs"] / "stopped").exists()
+    states = {row: outcome.state for row, outcome in found.items()}
+    assert states == {"good": "run", "fails": "failed", "dies": "failed", "busy": "busy", "nowhere": "failed"}
+    assert found["fails"].record["error"] == "on purpose"
+    assert found["dies"].record["error"].endswith("exit code 9 and left no outcome: out of memory")
+    assert "FileExistsError" in found["nowhere"].record["error"]
     assert signal.getsignal(signal.SIGTERM) is handler
-
-
-def test_closing_stops_the_workers_and_waits_for_them(cluster, tmp_path):
-    wanted = asked("good", "hangs")
-    home = tmp_path / wanted[1].id
-    with closing(engine(cluster, tmp_path, jobs=2).run(wanted)) as running:
-        assert next(running).cell.row == "good"
-        wait_until((home / "started").exists)
-    assert (home / "stopped").exists()
-
-
-def test_a_folder_that_cannot_be_made_is_a_failure(cluster, tmp_path):
-    (tmp_path / "runs").touch()
-    (outcome,) = engine(cluster, tmp_path / "runs").run(asked("good"))
-    assert outcome.state == "failed"
-    assert "NotADirectoryError" in outcome.record["error"]
 
 
 def test_the_command(cluster, tmp_path):

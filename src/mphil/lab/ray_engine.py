@@ -78,12 +78,13 @@ class RayEngine:
                     ray.wait(left, num_returns=len(left), timeout=GRACE_SECONDS)
 
     def clear(self, cell: Cell) -> None:
-        shutil.rmtree(self.home / cell.id, ignore_errors=True)
-        machine = self._machines.pop(cell.id, None)
-        if machine is not None and machine != self._ray.get_runtime_context().get_node_id():
-            there = self._ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(machine, soft=True)
-            remove = self._ray.remote(num_cpus=0, scheduling_strategy=there)(shutil.rmtree)
-            self._clearing.append(remove.remote(str(self.home / cell.id), ignore_errors=True))
+        machine, folder = self._machines.pop(cell.id, None), self.home / cell.id
+        if machine is None or machine == self._ray.get_runtime_context().get_node_id():
+            shutil.rmtree(folder, ignore_errors=True)
+            return
+        there = self._ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(machine, soft=True)
+        remove = self._ray.remote(num_cpus=0, scheduling_strategy=there)(shutil.rmtree)
+        self._clearing.append(remove.remote(str(folder), ignore_errors=True))
 
     def _room(self) -> int:
         """Cells at a time; at least one, which waits for a machine if there is none."""
@@ -132,7 +133,8 @@ def knock(address: str) -> None:
 def carry_out(cell: Mapping[str, Any], home: str, program: Sequence[str]) -> dict[str, Any]:
     """On a machine of the cluster: start the process of a cell, wait for it, and tell what became of it.
 
-    When Ray ends this process the other one notices, saves and leaves; when Ray asks it to stop, it passes that on.
+    When Ray asks to stop, that is passed on, and the run is saved. When Ray's own process is lost the other one ends too:
+    it notices and saves, unless it is killed as well.
     """
     import ray
 

@@ -32,6 +32,7 @@ if row in ("hangs", "deaf"):
     (home / "started").touch()
     time.sleep(60)
 if row == "waits":
+    (home / "process").write_text(str(os.getpid()))
     count("attempts")
     while not (home.parent / "go").exists():
         time.sleep(0.01)
