@@ -5,6 +5,7 @@ import signal
 import sys
 from contextlib import closing
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from threading import Thread
 
@@ -15,7 +16,7 @@ from mphil.lab.ray_engine import RayEngine
 from mphil.lab.records import read_folder
 from mphil.lab.sweep import sweep
 from tests.command import call, wait_until
-from tests.unit.lab.made import TINY, cells
+from tests.unit.lab.made import TINY, Inline, cells
 
 pytestmark = pytest.mark.slow
 
@@ -87,7 +88,7 @@ def test_every_end_is_told_and_closing_stops_what_is_under_way(cluster, tmp_path
     homes["nowhere"].touch()  # a file where the folder should be
     mine = engine(cluster, tmp_path, jobs=len(wanted))
     with closing(mine.run(wanted)) as running:
-        found = {outcome.cell.row: outcome for outcome, _ in zip(running, range(5), strict=False)}
+        found = {outcome.cell.row: outcome for outcome in islice(running, 5)}
         wait_until((homes["hangs"] / "started").exists)
         mine.clear(found["good"].cell)
         assert not homes["good"].exists()
@@ -132,3 +133,17 @@ def test_options_that_do_not_fit(tmp_path):
     assert (ended.code, ended.err.splitlines()[-1]) == (2, "error: --address 127.0.0.1:1 goes with --engine ray")
     ended = call("lab", "run", tmp_path / "tiny.toml", "--out", tmp_path, "--engine", "rya")
     assert (ended.code, ended.err.splitlines()[-1]) == (2, "error: unknown engine 'rya'; did you mean ray?")
+
+
+def test_tuning_takes_the_same_options(monkeypatch, tmp_path):
+    asked_for = []
+
+    def made(home, jobs, address):
+        asked_for.append((home, jobs, address))
+        return Inline(home, {"erm": "run"})
+
+    monkeypatch.setattr("mphil.lab.ray_engine.RayEngine", made)
+    places = ["--out", tmp_path / "out", "--runs", tmp_path / "runs", "--engine", "ray", "--address", "head:6379"]
+    ended = call("lab", "tune", "erm", "good-motif-basis", "--trials", 2, "--also", "train.lr=[0.001,0.01]", *places)
+    assert ended.code == 0, ended
+    assert asked_for == [(tmp_path / "runs", None, "head:6379")]

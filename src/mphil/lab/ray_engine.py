@@ -133,8 +133,8 @@ def knock(address: str) -> None:
 def carry_out(cell: Mapping[str, Any], home: str, program: Sequence[str]) -> dict[str, Any]:
     """On a machine of the cluster: start the process of a cell, wait for it, and tell what became of it.
 
-    When Ray asks to stop, that is passed on, and the run is saved. When Ray's own process is lost the other one ends too:
-    it notices and saves, unless it is killed as well.
+    When Ray asks to stop, that is passed on, and the run is saved. When Ray's own process is lost the other one ends
+    too: it notices and saves, unless it is killed as well.
     """
     import ray
 

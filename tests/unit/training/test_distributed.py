@@ -64,9 +64,9 @@ class TestOneOrTwo:
         assert all(torch.equal(*pair) for pair in zip(first["prototypes"], second["prototypes"], strict=True))
         assert len(first["losses"]) == 8
         for here, there in zip(first["losses"], alone["losses"], strict=True):
-            assert here == pytest.approx(there, abs=1e-9)
+            assert here == pytest.approx(there, abs=1e-8)
         for name, tensor in alone["state"].items():
-            torch.testing.assert_close(first["state"][name], tensor, atol=1e-7, rtol=0)
+            torch.testing.assert_close(first["state"][name], tensor, atol=1e-6, rtol=0)
         for here, there in zip(first["history"], alone["history"], strict=True):
             assert here["scores"] == pytest.approx(there["scores"])
 
@@ -79,7 +79,7 @@ class TestOneOrTwo:
         ranks = together(train, *CASES["mphil"], ranks=3)
         assert_same_bits(ranks[0], ranks[2])
         for name, tensor in runs[0]["mphil"]["state"].items():
-            torch.testing.assert_close(ranks[0]["state"][name], tensor, atol=1e-7, rtol=0)
+            torch.testing.assert_close(ranks[0]["state"][name], tensor, atol=1e-6, rtol=0)
 
     def test_dropout_is_not_the_same_for_different_graphs(self):
         draws = together(dropped)
