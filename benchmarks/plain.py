@@ -1,6 +1,7 @@
 """The yardstick: encoder and training as one would write them with PyG, with no thought given to speed.
 
-`GINEConv` or `GINConv`, an `Embedding` for each column of codes, `BatchNorm1d`, `Dropout`, PyG's `DataLoader`, Adam.
+`GINEConv` or `GINConv`, an `Embedding` for each column of codes, `BatchNorm1d`, `InstanceNorm`, `Dropout`, PyG's
+`DataLoader`, Adam.
 """
 
 from __future__ import annotations
@@ -10,14 +11,16 @@ from copy import deepcopy
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 from torch_geometric.data import Batch as PygBatch
 from torch_geometric.data import Data
 from torch_geometric.loader import DataLoader
-from torch_geometric.nn import GINConv, GINEConv, MessagePassing
+from torch_geometric.nn import GINConv, GINEConv, InstanceNorm, MessagePassing
 
 from mphil.data.features import Features
 from mphil.methods.base import Method, Progress
 from mphil.nn.encoder import Encoder
+from mphil.nn.scorers import Scorer
 
 
 class ColumnEmbeddings(nn.Module):
@@ -99,6 +102,30 @@ class PlainEncoder(nn.Module):
         return h
 
 
+class PlainScorer(nn.Module):
+    """A scorer as one of ours: the ends of an edge side by side, `InstanceNorm`, ReLU, `Dropout`."""
+
+    def __init__(self, ours: Scorer) -> None:
+        super().__init__()
+        self.of, self.norm = ours.of, ours.norm
+        self.linears, self.norms = deepcopy(ours.linears), nn.ModuleList()
+        for linear in self.linears:
+            norms = {"graph": InstanceNorm, "batch": nn.BatchNorm1d, "none": nn.Identity}
+            self.norms.append(norms[ours.norm](linear.out_features))
+        self.last, self.dropout = deepcopy(ours.last), nn.Dropout(ours.dropout.rate)
+
+    def forward(self, nodes: Tensor, batch: Data) -> Tensor:
+        source, target = batch.edge_index
+        h = nodes if self.of == "node" else torch.cat([nodes[source], nodes[target]], dim=1)
+        owner = batch.batch if self.of == "node" else batch.batch[source]
+        for linear, norm in zip(self.linears, self.norms, strict=True):
+            # Our own linear map pads its rows; the plain one does not.
+            h = functional.linear(h, linear.weight, linear.bias)
+            h = norm(h, owner) if self.norm == "graph" else norm(h)
+            h = self.dropout(h.relu())
+        return self.last(h).squeeze(1)
+
+
 @torch.no_grad()
 def copy_weights(plain: PlainEncoder, ours: Encoder) -> None:
     """Give a plain encoder the weights of ours."""
@@ -116,12 +143,14 @@ def copy_weights(plain: PlainEncoder, ours: Encoder) -> None:
 
 
 def plain_method(method: Method) -> Method:
-    """The same method with the same weights and plain encoders; the rest, a few percent of the time, is shared code."""
+    """The same method and weights with plain encoders and scorers; the rest, a few percent of the time, is shared."""
     plain = deepcopy(method)
     for module in list(plain.modules()):
         for name, child in module.named_children():
             if isinstance(child, Encoder):
                 setattr(module, name, PlainEncoder(child))
+            elif isinstance(child, Scorer):
+                setattr(module, name, PlainScorer(child))
     return plain
 
 

@@ -164,7 +164,8 @@ class MPHIL(Method):
         membership = one_hot(batch.y, self.task.n_classes).to(z.dtype)
         log_weights = self.weigh(z, self.bank())
         prototypes = self.move(z, membership, log_weights)
-        scores_by_class = self.classify(z, prototypes, log_weights)
+        scaled = sphere.similarity(z, prototypes) / self.temperature
+        scores_by_class = self.classify(z, prototypes, log_weights, scaled)
 
         known = labelled(batch.y)
         entropy = -(scores_by_class.log_softmax(-1) * membership).sum(-1)
@@ -173,7 +174,6 @@ class MPHIL(Method):
             separate = sphere.separation_loss if self.separation_form == "ratio" else sphere.summed_separation_loss
             losses["separation"] = self.separation * share(separate(prototypes, self.separation_temperature))
         if self.matching:
-            scaled = sphere.similarity(z, prototypes) / self.temperature
             losses["matching"] = self.matching * masked_mean(sphere.matching_loss(scaled, membership), known)
         if self.score_weight and scores is not None:
             mean_score = readout(scores, batch.ptr).mean(1)
@@ -230,10 +230,11 @@ class MPHIL(Method):
         self.prototypes = moved.detach()
         return moved
 
-    def classify(self, z: Tensor, prototypes: Tensor, log_weights: Tensor) -> Tensor:
-        """Log score of every class (B, T, C) (classify)."""
+    def classify(self, z: Tensor, prototypes: Tensor, log_weights: Tensor, scaled: Tensor | None = None) -> Tensor:
+        """Log score of every class (B, T, C) (classify); `scaled` similarities are computed unless they are given."""
         if self.scoring == "exp":
-            scaled = sphere.similarity(z, prototypes) / self.temperature
+            if scaled is None:
+                scaled = sphere.similarity(z, prototypes) / self.temperature
             return sphere.class_logits(scaled, log_weights, self.aggregate)
         fresh = self.weigh(z, prototypes, pruned=False)
         return sphere.product_logits(sphere.similarity(z, prototypes.detach()), fresh, self.aggregate)

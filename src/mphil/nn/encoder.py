@@ -94,6 +94,8 @@ class CodeEmbedding(nn.Module):
         self.register_buffer("starts", torch.tensor(starts), persistent=False)
 
     def forward(self, codes: Tensor) -> Tensor:
+        if torch.compiler.is_compiling():  # ONNX has no sums of lookups, and would get a loop over the rows instead
+            return self.table[codes + self.starts].sum(1)
         return F.embedding_bag(codes + self.starts, self.table, mode="sum")
 
 

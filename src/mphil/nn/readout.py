@@ -23,7 +23,9 @@ def readout(nodes: Tensor, ptr: Tensor, how: Readout = "mean") -> Tensor:
         [2.0, 5.0]
     """
     counts = ptr.diff()
-    owner = torch.arange(counts.numel(), device=ptr.device).repeat_interleave(counts, output_size=len(nodes))
+    # As quick as repeat_interleave, which no exporter translates: every border adds one to the number of the graph.
+    borders = ptr.new_zeros(nodes.shape[0] + 1).index_add(0, ptr[1:], torch.ones_like(counts))
+    owner = borders.cumsum(0)[:-1]
     pooled = nodes.new_zeros(counts.numel(), nodes.shape[1])
     if how == "max":
         return pooled.scatter_reduce(0, owner.unsqueeze(1).expand_as(nodes), nodes, "amax", include_self=False)

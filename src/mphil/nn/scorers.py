@@ -13,6 +13,9 @@ from torch.nn import functional as F
 from mphil.data.store import Batch
 from mphil.nn.dropout import Dropout
 from mphil.nn.encoder import BatchNorm
+from mphil.nn.fast.groups import normalise_by_group
+from mphil.nn.fast.linear import Linear
+from mphil.nn.fast.normalise import Steps
 
 Norm = Literal["none", "graph", "batch"]
 
@@ -47,9 +50,7 @@ class Scorer(nn.Module):
         self.of, self.norm = of, norm
         sizes = [width if of == "node" else 2 * width, *hidden]
         # A constant added before the mean of the graph is taken away would never be seen.
-        self.linears = nn.ModuleList(
-            nn.Linear(before, after, bias=norm != "graph") for before, after in pairwise(sizes)
-        )
+        self.linears = nn.ModuleList(Linear(before, after, bias=norm != "graph") for before, after in pairwise(sizes))
         self.last = nn.Linear(sizes[-1], outputs)
         self.norms = nn.ModuleList(BatchNorm(size) if norm == "batch" else nn.Identity() for size in hidden)
         self.dropout = Dropout(dropout)
@@ -65,28 +66,36 @@ class Scorer(nn.Module):
             (n_nodes,) or (n_edges,) logits; (.., outputs) when there are several.
         """
         first, *others = cast(list[nn.Linear], [*self.linears, self.last])
-        h = first(nodes) if self.of == "node" else join_ends(first, nodes, batch)
-        owner = batch.batch if self.of == "node" else edge_graph(batch)
+        if self.of == "node":
+            (h, other), ends, owner = (first(nodes), None), None, batch.batch
+        else:
+            (h, other), ends, owner = halves(first, nodes), batch.edge_index, edge_graph(batch)
         for norm, linear in zip(self.norms, others, strict=True):
-            h = normalise_by_group(h, owner, batch.ptr.numel() - 1) if self.norm == "graph" else norm(h)
-            h = linear(self.dropout(h.relu()))
-        return h.squeeze(1)
+            draws = self.dropout.draw(owner.numel(), h.shape[1], h.device)
+            steps = Steps(relu=True, draws=draws, least=self.dropout.least, kept=self.dropout.kept)
+            if self.norm == "graph":
+                h = normalise_by_group(h, owner, batch.ptr.numel() - 1, steps, other=other, ends=ends)
+            else:
+                h = join(h, other, ends)
+                h = norm(h, steps=steps) if self.norm == "batch" else steps(h)
+            h, other, ends = linear(h), None, None
+        return join(h, other, ends).squeeze(1)
 
 
-def join_ends(linear: nn.Linear, nodes: Tensor, batch: Batch) -> Tensor:
-    r"""(n_edges, after) a linear map of both ends, :math:`W [h_u \,\|\, h_v] + b = W_1 h_u + W_2 h_v + b`.
+def halves(linear: nn.Linear, nodes: Tensor) -> tuple[Tensor, Tensor]:
+    r"""A linear map of both ends of an edge, :math:`W [h_u \,\|\, h_v] + b = (W_1 h_u + b) + W_2 h_v`, before the sum.
 
-    There are fewer nodes than edges, so each half is applied to the nodes.
-
-    Args:
-        linear: a layer from 2 * width features.
-        nodes: (n_nodes, width).
-        batch: the graphs.
+    There are fewer nodes than edges, so each half is applied to the nodes: (n_nodes, width) -> twice (n_nodes, after).
     """
-    source, target = batch.edge_index
     of_source, of_target = linear.weight.chunk(2, dim=1)
-    begin, end = F.linear(nodes, of_source, linear.bias), F.linear(nodes, of_target)
-    return begin.index_select(0, source) + end.index_select(0, target)
+    return F.linear(nodes, of_source, linear.bias), F.linear(nodes, of_target)
+
+
+def join(begin: Tensor, end: Tensor | None, ends: Tensor | None) -> Tensor:
+    """(n_edges, d) the sum of what the two (2, n_edges) ends of each edge have; `begin` itself when there is no end."""
+    if end is None or ends is None:
+        return begin
+    return begin.index_select(0, ends[0]) + end.index_select(0, ends[1])
 
 
 def edge_graph(batch: Batch) -> Tensor:
@@ -111,21 +120,3 @@ def reverse_edges(batch: Batch) -> Tensor:
     place = torch.where(found, place, 0)
     found &= codes[place] == opposite
     return torch.where(found, order[place], here)
-
-
-def normalise_by_group(values: Tensor, group: Tensor, n_groups: int, eps: float = 1e-5) -> Tensor:
-    """Instance normalisation: every column of (n, d) values gets mean 0 and variance 1 inside each group.
-
-    A group with one member becomes zeros.
-    """
-    counts = torch.zeros(n_groups, dtype=values.dtype, device=values.device).index_add(
-        0, group, values.new_ones(len(values))
-    )
-    size = counts.clamp_min(1).unsqueeze(1)
-
-    def mean(of: Tensor) -> Tensor:
-        sums = of.new_zeros(n_groups, of.shape[1]).index_add(0, group, of)
-        return (sums / size).index_select(0, group)
-
-    centred = values - mean(values)
-    return centred * (mean(centred.square()) + eps).rsqrt()

@@ -8,10 +8,11 @@ slots are :math:`-\infty` and nothing overflows.
 from __future__ import annotations
 
 import math
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 Aggregate = Literal["max", "mean", "min", "sum"]
 
@@ -49,7 +50,8 @@ def attention(query: Tensor, key: Tensor, over: Literal["class", "all"] = "class
     """
     scores = similarity(query, key) / math.sqrt(key.shape[-1])
     if over == "class":
-        return scores.log_softmax(-1)
+        # With a handful of prototypes a class, torch's own log_softmax takes twice as long.
+        return scores - scores.logsumexp(-1, keepdim=True)
     return scores.flatten(-2).log_softmax(-1).view_as(scores)
 
 
@@ -63,7 +65,7 @@ def prune(log_weights: Tensor, keep: int) -> Tensor:
     """Keep the `keep` largest of the K weights of each class, as they are; the rest become 0 (-inf)."""
     if keep >= log_weights.shape[-1]:
         return log_weights
-    kept = log_weights.topk(keep, dim=-1).indices
+    kept = log_weights.topk(keep, dim=-1).indices if keep > 1 else log_weights.argmax(-1, keepdim=True)
     mask = torch.ones_like(log_weights, dtype=torch.bool).scatter(-1, kept, False)
     return log_weights.masked_fill(mask, -math.inf)
 
@@ -162,10 +164,10 @@ def separation_loss(prototypes: Tensor, temperature: float) -> Tensor:
     The denominator leaves out the own class, so the loss can be negative. With K = 1 there is nothing to pull
     together and the numerator is left out. Averaged over tasks.
     """
-    within, between, slots = _prototype_pairs(prototypes, temperature)
-    apart = between.logsumexp(-1)
-    together = within.logsumexp(-1) if slots > 1 else 0.0
-    return (apart - together).mean()
+    apart = _other_classes(prototypes, temperature)
+    return (
+        (apart - _own_class(prototypes, temperature).logsumexp(-1)).mean() if prototypes.shape[2] > 1 else apart.mean()
+    )
 
 
 def summed_separation_loss(prototypes: Tensor, temperature: float) -> Tensor:
@@ -174,26 +176,48 @@ def summed_separation_loss(prototypes: Tensor, temperature: float) -> Tensor:
     .. math:: -\frac{1}{CK}\sum_{c,k}\Big[\sum_{i\ne k} s_{ki} - \log\sum_{(c',j)\ne(c,k)} e^{s_{kj}}\Big],
               \qquad s = \langle\mu,\mu'\rangle/\tau
     """
-    within, between, slots = _prototype_pairs(prototypes, temperature)
-    others = torch.cat([within, between], dim=-1).logsumexp(-1)
-    together = within.masked_fill(within == -math.inf, 0.0).sum(-1) if slots > 1 else 0.0
-    return (others - together).mean()
+    apart = _other_classes(prototypes, temperature)
+    if prototypes.shape[2] == 1:
+        return apart.mean()
+    within = _own_class(prototypes, temperature)
+    together = within.masked_fill(within == -math.inf, 0.0).sum(-1)
+    return (apart.logaddexp(within.logsumexp(-1)) - together).mean()
 
 
-def _prototype_pairs(prototypes: Tensor, temperature: float) -> tuple[Tensor, Tensor, int]:
-    """Scaled similarities of each prototype to its own class and to the others, -inf where a pair does not count.
+def _own_class(prototypes: Tensor, temperature: float) -> Tensor:
+    """(T, C, K, K) scaled similarities of each prototype to those of its class, -inf to itself."""
+    itself = torch.eye(prototypes.shape[2], dtype=torch.bool, device=prototypes.device)
+    return (prototypes / temperature @ prototypes.mT).masked_fill(itself, -math.inf)
 
-    Returns:
-        (T, C, K, K) within, the own entry -inf; (T, C, K, C * K) between, the own class -inf; K.
-    """
-    tasks, classes, slots, _ = prototypes.shape
-    flat = prototypes.flatten(1, 2)
-    pairs = (flat @ flat.transpose(1, 2) / temperature).view(tasks, classes, slots, classes, slots)
-    same_class = torch.eye(classes, dtype=torch.bool, device=flat.device)[:, None, :, None]
-    itself = torch.eye(slots, dtype=torch.bool, device=flat.device)
-    within = pairs.diagonal(dim1=1, dim2=3).movedim(-1, 1).masked_fill(itself, -math.inf)
-    between = pairs.masked_fill(same_class, -math.inf).flatten(-2)
-    return within, between, slots
+
+def _other_classes(prototypes: Tensor, temperature: float) -> Tensor:
+    """(T, C, K) logarithm of the sum of exp(scaled similarity) of each prototype to those of all other classes."""
+    out: Tensor = _OtherClasses.apply(prototypes, temperature)  # type: ignore[no-untyped-call]
+    return out
+
+
+class _OtherClasses(torch.autograd.Function):
+    """All (C * K)^2 pairs, in place; since they are symmetric, one product gives both halves of the gradient."""
+
+    @staticmethod
+    def forward(ctx: Any, prototypes: Tensor, temperature: float) -> Tensor:
+        tasks, classes, slots, _ = prototypes.shape
+        flat = prototypes.flatten(1, 2)
+        pairs = flat / temperature @ flat.mT
+        pairs.view(tasks, classes, slots, classes, slots).diagonal(dim1=1, dim2=3).fill_(-math.inf)
+        largest = pairs.amax(-1, keepdim=True)
+        terms = pairs.sub_(largest).exp_()
+        sums = terms.sum(-1, keepdim=True)
+        ctx.save_for_backward(flat, terms, sums)
+        ctx.temperature = temperature
+        return (largest + sums.log()).view(tasks, classes, slots)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
+        flat, terms, sums = ctx.saved_tensors
+        felt = terms * (grad.flatten(1).unsqueeze(-1) / (sums * ctx.temperature))
+        return ((felt + felt.mT) @ flat).view(*grad.shape, -1), None
 
 
 def spherical_kmeans(points: Tensor, centres: Tensor, rounds: int = 10) -> Tensor:

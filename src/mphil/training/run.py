@@ -23,6 +23,7 @@ from mphil.evaluate.selection import best_epoch
 from mphil.files import write_json
 from mphil.methods.base import METHODS, Method, build_method
 from mphil.nn import world
+from mphil.nn.fast.library import path_taken
 from mphil.training.distributed import SharedCheckpoints, check_parallel, joined
 from mphil.training.lock import lock_run
 from mphil.training.logs import FileLog, TensorBoardLog, summary_writer
@@ -203,6 +204,7 @@ def summarise(trainer: Trainer, config: RunConfig) -> dict[str, Any]:
         "parameters": sum(p.numel() for p in trainer.method.parameters()),
         "seconds": trainer.at.seconds,
         "versions": versions(),
+        "path": path_taken(trainer.device),
         "machine": machine(),
     }
 

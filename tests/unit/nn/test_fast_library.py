@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -55,11 +56,13 @@ def test_a_damaged_file_is_built_again(fresh):
 
 
 @available
-def test_another_source_is_another_file(fresh, monkeypatch, tmp_path):
+@pytest.mark.parametrize("name", ["kernels.c", "kernels.h"])
+def test_another_source_is_another_file(name, fresh, monkeypatch, tmp_path):
     status()
-    changed = tmp_path / "kernels.c"
-    changed.write_text(library.SOURCE.read_text() + "\n/* changed */\n")
-    monkeypatch.setattr(library, "SOURCE", changed)
+    changed = shutil.copytree(library.FOLDER, tmp_path / "changed")
+    with (changed / name).open("a") as file:
+        file.write("\n/* changed */\n")
+    monkeypatch.setattr(library, "FOLDER", changed)
     library.status.cache_clear()
     assert status().library is not None
     assert len(list(fresh.glob("*.so"))) == 2
@@ -121,6 +124,7 @@ def test_only_for_what_the_loops_can_do():
     assert kernels(torch.ones(1, device="meta")) is None
 
 
+@available
 @pytest.mark.parametrize("features", ["categorical", "constant"])
 def test_the_same_numbers_without(monkeypatch, features):
     """One step of an encoder, dropout included: outputs, gradients and statistics agree between the paths."""
@@ -145,3 +149,14 @@ def one_step(encoder: Encoder, store: GraphStore, dtype: torch.dtype) -> dict[st
     found = {name: p.grad for name, p in encoder.named_parameters()}
     found |= {name: value for name, value in encoder.state_dict().items() if "running" in name}
     return {name: value.detach().double() for name, value in {"out": out, **found}.items()}
+
+
+def test_the_path_taken_is_told_with_its_reason(monkeypatch, fresh):
+    monkeypatch.setenv("MPHIL_FAST", "0")
+    assert library.path_taken("cpu") == "pure torch, since MPHIL_FAST=0 asks for it"
+    assert library.path_taken("cuda:1").startswith("pure torch, since ")
+
+
+@available
+def test_the_path_taken_names_no_folder(fresh):
+    assert library.path_taken("cpu") == "compiled"

@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mphil.data.store import Batch
-from mphil.nn.scorers import Scorer, edge_graph, normalise_by_group, reverse_edges
+from mphil.nn.fast.groups import normalise_by_group
+from mphil.nn.scorers import Scorer, edge_graph, reverse_edges
 from tests.graphs import random_store, whole
 
 WIDTH = 3

@@ -12,6 +12,7 @@ from tests.toys import SMALL, Brittle, install, small_benchmark, with_labels, wi
 import mphil
 from mphil.data.split import PARTS
 from mphil.errors import DataError, IntegrityError, UnknownName, UsageError
+from mphil.nn.fast.library import path_taken
 from mphil.training import run as run_module
 from mphil.training.checkpoint import Checkpoints
 from mphil.training.run import differences, execute, fingerprint, read_run_config
@@ -72,6 +73,7 @@ class TestResult:
         assert (result["data_digest"], result["split_digest"]) == (motif.store.digest(), motif.split.digest())
         assert result["seconds"] > 0
         assert result["versions"].keys() == {"python", "mphil", "torch", "torch_geometric", "rdkit", "numpy"}
+        assert result["path"] == path_taken("cpu")
         assert result["machine"].keys() == {"system", "processor", "cores", "threads", "processes"}
         assert result["parameters"] == sum(p.numel() for p in finished.method.parameters())
 

@@ -1,23 +1,8 @@
-/* The loops of the fast path, in one precision: compile with -DREAL=float or -DREAL=double.
+/* Messages between nodes, batch normalisation and what follows on it, nodes that look alike: see kernels.h. */
 
-   Matrices are row-major; rows are contiguous and, where a `stride` is given, that many numbers apart. Indices are int64, a null pointer means "not given". Nothing is allocated that
-   is not freed, nothing is kept between calls, and the order of every sum is fixed. Functions that take indices check
-   them first and return 0, or -1 when one of them is out of range. */
-
-#include <math.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-typedef REAL real;
+#include "kernels.h"
 
 enum { BLOCK = 32 }; /* rows that stay in the cache between two passes over them */
-
-static int within(const int64_t *index, int64_t n, int64_t end) {
-    int64_t bad = 0;
-    for (int64_t i = 0; index && i < n; i++) bad |= index[i] < 0 || index[i] >= end;
-    return !bad;
-}
 
 /* ---- messages ---------------------------------------------------------------------------------------------------- */
 
@@ -146,22 +131,18 @@ int normalise(real *restrict out, const real *restrict x, const real *restrict s
     const real floor = relu ? 0 : -INFINITY, gain = (real)(1 / kept);
     for (int64_t n = 0; n < nodes; n++) {
         const real *from = x + (expand ? expand[n] : n) * stride;
-        const int16_t *draw = draws ? draws + n * width : 0;
         real *to = out + n * width;
         for (int64_t c = 0; c < width; c++) {
             const real value = scale[c] * from[c] + shift[c];
             to[c] = value < floor ? 0 : value;
         }
-        for (int64_t c = 0; draw && c < width; c++) {
-            const real all = to[c] * gain;
-            to[c] = draw[c] < (int16_t)least ? 0 : all;
-        }
+        drop(to, draws ? draws + n * width : 0, (int16_t)least, gain, width);
     }
     return 0;
 }
 
-/* What of a row's gradient comes through dropout and ReLU. Numbers are read before it is known whether they count: a read
-   that waits for a comparison costs three times as much. */
+/* What of a row's gradient comes through dropout and ReLU. Numbers are read before it is known whether they count: a
+   read that waits for a comparison costs three times as much. */
 static void passed(real *restrict out, const real *restrict back, const real *restrict from,
                    const real *restrict scale, const real *restrict shift, const int16_t *restrict draw, int16_t least,
                    real gain, real floor, int64_t width) {
@@ -169,10 +150,7 @@ static void passed(real *restrict out, const real *restrict back, const real *re
         const real all = back[c];
         out[c] = scale[c] * from[c] + shift[c] > floor ? all : 0;
     }
-    for (int64_t c = 0; draw && c < width; c++) {
-        const real all = out[c] * gain;
-        out[c] = draw[c] < least ? 0 : all;
-    }
+    drop(out, draw, least, gain, width);
 }
 
 /* Backwards through `normalise` and the `statistics` in it.

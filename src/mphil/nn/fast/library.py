@@ -21,7 +21,8 @@ from torch import Tensor
 from mphil.data.cache import cache_folder
 from mphil.files import write_text
 
-SOURCE = Path(__file__).with_name("kernels.c")
+FOLDER = Path(__file__).parent
+"""Where the sources are: `*.c`, and the header they share."""
 FLAGS = "-O3 -march=native -std=c11 -ffp-contract=fast -fno-math-errno -fno-trapping-math -fopenmp-simd -shared -fPIC"
 PRECISIONS = {torch.float32: "float", torch.float64: "double"}
 MOST_SECONDS = 60
@@ -35,6 +36,8 @@ SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
     "statistics": (_REAL, [_POINTER] * 7 + [_REAL] * 2 + [_INTEGER] * 3),
     "normalise": (ctypes.c_int, [_POINTER] * 6 + [_INTEGER, _REAL] + [_INTEGER] * 5),
     "normalise_backward": (ctypes.c_int, [_POINTER] * 8 + [_INTEGER, _REAL, _INTEGER, _REAL] + [_INTEGER] * 5),
+    "normalise_groups": (ctypes.c_int, [_POINTER] * 8 + [_INTEGER, _REAL, _INTEGER, _REAL] + [_INTEGER] * 6),
+    "normalise_groups_backward": (ctypes.c_int, [_POINTER] * 10 + [_INTEGER, _REAL] + [_INTEGER] * 6),
     "classes": (ctypes.c_int64, [_POINTER] * 6 + [_INTEGER] * 2),
 }
 
@@ -53,7 +56,8 @@ class Status:
 
 def kernels(like: Tensor) -> ctypes.CDLL | None:
     """The compiled loops for tensors such as this one, or None when plain torch has to do."""
-    if like.device.type != "cpu" or like.dtype not in PRECISIONS:
+    # Whoever traces a model, to export it, cannot look into a loop of ours.
+    if like.device.type != "cpu" or like.dtype not in PRECISIONS or torch.compiler.is_compiling():
         return None
     return status(PRECISIONS[like.dtype]).library
 
@@ -71,6 +75,18 @@ def status(precision: str = "float") -> Status:
     except (Unavailable, OSError) as error:
         _LOG.warning("pure torch, which is slower, since %s; see `mphil doctor`", error)
         return Status(None, str(error))
+
+
+def path_taken(device: str) -> str:
+    """Which path training takes on a device, for records: `compiled`, or `pure torch, since ...`.
+
+    Example:
+        >>> path_taken("cuda:0")
+        'pure torch, since the loops run on a CPU only'
+    """
+    if device.partition(":")[0] != "cpu":
+        return "pure torch, since the loops run on a CPU only"
+    return "compiled" if status().library is not None else f"pure torch, since {status().reason}"
 
 
 def address(tensor: Tensor | None) -> int | None:
@@ -127,14 +143,22 @@ def _digest(file: Path) -> str:
 
 def _compile(compiler: str, precision: str, folder: Path) -> Path:
     out = folder / "kernels.so"
-    command = [compiler, *FLAGS.split(), f"-DREAL={precision}", str(SOURCE), "-o", str(out), "-lm"]
+    command = [
+        compiler,
+        *FLAGS.split(),
+        f"-DREAL={precision}",
+        *map(str, sorted(FOLDER.glob("*.c"))),
+        "-o",
+        str(out),
+        "-lm",
+    ]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=MOST_SECONDS, check=False)
     except subprocess.TimeoutExpired:
         raise Unavailable(f"{compiler} took more than {MOST_SECONDS} s") from None
     if done.returncode:
         told = (done.stderr.strip() or f"exit code {done.returncode}").splitlines()[0]
-        raise Unavailable(f"{compiler} could not compile {SOURCE.name}: {told}")
+        raise Unavailable(f"{compiler} could not compile the loops: {told}")
     return out
 
 
@@ -154,9 +178,10 @@ def _owner(file: Path) -> int:
 
 
 def _fingerprint(compiler: str) -> str:
-    """Hash of all that decides the machine code: source, flags, compiler and processor."""
+    """Hash of all that decides the machine code: sources, flags, compiler and processor."""
     version = subprocess.run([compiler, "--version"], capture_output=True, timeout=MOST_SECONDS, check=False).stdout
-    sha = hashlib.sha256(SOURCE.read_bytes() + FLAGS.encode() + version + _processor().encode())
+    sources = b"".join(file.read_bytes() for file in sorted(FOLDER.glob("*.[ch]")))
+    sha = hashlib.sha256(sources + FLAGS.encode() + version + _processor().encode())
     return sha.hexdigest()[:16]
 
 

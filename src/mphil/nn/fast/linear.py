@@ -33,14 +33,16 @@ def aligned(rows: int, width: int, like: Tensor) -> Tensor:
 
 class _Linear(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         ctx.save_for_backward(x, weight)
-        return torch.addmm(bias, x, weight.T, out=aligned(len(x), len(weight), x))
+        out = aligned(len(x), len(weight), x)
+        return torch.mm(x, weight.T, out=out) if bias is None else torch.addmm(bias, x, weight.T, out=out)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> Gradients:
         x, weight = ctx.saved_tensors
+        grad_bias = grad.sum(0) if ctx.needs_input_grad[2] else None
         if torch.is_grad_enabled():
-            return grad @ weight, grad.T @ x, grad.sum(0)
+            return grad @ weight, grad.T @ x, grad_bias
         grad_x = torch.mm(grad, weight, out=aligned(len(x), x.shape[1], x)) if ctx.needs_input_grad[0] else None
-        return grad_x, grad.T @ x, grad.sum(0)
+        return grad_x, grad.T @ x, grad_bias
