@@ -200,10 +200,94 @@ def study() -> str:
     return "\n".join(texts)
 
 
+def faithfulness() -> str:
+    """How faithful explanations are: a line per method and way of scoring nodes, mean over seeds."""
+    texts = [
+        "# Faithfulness of explanations: records\n",
+        "AUC: agreement with the nodes that truly decide; 0.5 is chance. F+ and F-: fall of the probability of the "
+        "predicted class when the important fifth of the nodes is removed (high is good), and when only it is kept "
+        "(low is good). Means over seeds; explained in [Explanations](../explain.md).\n",
+    ]
+    file = RECORDS / "faithfulness.jsonl"
+    records = [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
+    if not records:
+        return "\n".join([*texts, "Not recorded yet: `OMP_NUM_THREADS=1 python benchmarks/faithfulness.py`.\n"])
+    header = ["method", "seeds", "epochs", "part", "accuracy", "nodes scored by", "AUC", "F+", "F-"]
+    for name in sorted({record["benchmark"] for record in records}):
+        texts.append(f"## {name}\n")
+        texts.append("\n".join([row(*header), row(*["---"] * len(header)), *faithfulness_rows(records, name)]) + "\n")
+    texts.append(
+        f"Records: [{file.name}](../../benchmarks/results/{file.name}); epoch chosen on OOD validation. Commands:\n"
+    )
+    return "\n".join([*texts, *(f"    {command}" for command in dict.fromkeys(r["command"] for r in records)), ""])
+
+
+def faithfulness_rows(records: list[dict[str, Any]], name: str) -> list[str]:
+    groups = defaultdict(list)
+    for record in records:
+        if record["benchmark"] == name:
+            for part, ways in record["faithfulness"].items():
+                for by, found in ways.items():
+                    key = (record["method"], record["epochs"], record["graphs"], part, by)
+                    groups[key].append((record["scores"][part], found))
+    lines = []
+    for (method, epochs, _, part, by), group in groups.items():
+        values = [[found["auc"], found["fidelity_plus"]["0.8"], found["fidelity_minus"]["0.8"]] for _, found in group]
+        means = [f"{mean(column):.3f}" for column in zip(*values, strict=True)]
+        lines.append(row(method, len(group), epochs, part, spread([score for score, _ in group]), by, *means))
+    return lines
+
+
+def last_record(name: str) -> dict[str, Any]:
+    """The newest line of a file of records."""
+    found: dict[str, Any] = json.loads((RECORDS / name).read_text().splitlines()[-1])
+    return found
+
+
+def told_by(name: str, record: dict[str, Any]) -> str:
+    """Where figures come from."""
+    on = record["machine"]
+    return (
+        f"Record: last line of [{name}](../../benchmarks/results/{name}); {on['processor']}, {on['cores']} cores, load "
+        f"{on['load']}, torch {on['torch']}.\n\n    {record['command']}\n"
+    )
+
+
+def speed() -> str:
+    """Goals and figures of speed, what grows with what, and how the loops may be compiled."""
+    goals = json.loads((RECORDS.parent / "goals.json").read_text())
+    record, growth, ways = map(last_record, ("speed.jsonl", "complexity.jsonl", "compile_choice.jsonl"))
+    lines = [row("", "plain", "ours", "times", "wanted", ""), row(*["---"] * 6)]
+    for name, found in record["rows"].items():
+        goal = goals.get(name)
+        verdict = "" if goal is None else "reached" if found["times"] >= goal else "not reached"
+        lines.append(row(name, *(found.get(k, "") for k in ("plain", "ours", "times")), goal or "", verdict))
+    texts = ["# Speed: records\n", "Explained in [Speed](../speed.md).\n", "## Against plain PyG\n"]
+    texts += ["Processor seconds for 1,000 graphs, one thread; memory in megabytes.\n", "\n".join(lines) + "\n"]
+    for name, found in record["profile"].items():
+        texts.append(
+            f"Matrix products on {name}: {100 * found['products']:.0f} % of the time of training, at "
+            f"{found['gigaflops']:.0f} of {found['attainable_gigaflops']:.0f} attainable gigaflops a second.\n"
+        )
+    texts += [told_by("speed.jsonl", record), "## What grows with what\n"]
+    texts.append("![Time of a training step against sizes](../pictures/complexity.svg)\n")
+    lines = [row("", "sizes", "milliseconds", "exponent", "of the paper's count"), row(*["---"] * 5)]
+    for name, found in growth["found"].items():
+        sizes = (" / ".join(map(str, found[key])) for key in ("sizes", "milliseconds"))
+        lines.append(row(name, *sizes, found["exponent"], found["counted_exponent"]))
+    texts += ["\n".join(lines) + "\n", told_by("complexity.jsonl", growth), "## How the loops are compiled\n"]
+    texts.append("Sum of messages, forward and backward, in milliseconds; seconds until the first result.\n")
+    lines = [row("", "molecules", "motif", "seconds"), row(*["---"] * 4)]
+    for name, found in ways["milliseconds"].items():
+        left_out = [found["left out"], "", ""] if "left out" in found else None
+        lines.append(row(name, *(left_out or (found[key] for key in ("molecules", "motif", "seconds")))))
+    return "\n".join([*texts, "\n".join(lines) + "\n", told_by("compile_choice.jsonl", ways)])
+
+
 def pages() -> dict[str, str]:
     """File name to its text."""
     texts = {"methods": methods(), "benchmarks": benchmarks(), "settings": settings(), "commands": commands()}
-    texts |= {"results": results(), "motif-study": study()}
+    texts |= {"results": results(), "motif-study": study(), "faithfulness": faithfulness(), "speed": speed()}
     return {f"{name}.md": NOTE + re.sub(r"\n{3,}", "\n\n", text).strip() + "\n" for name, text in texts.items()}
 
 

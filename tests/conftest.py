@@ -35,6 +35,15 @@ def commands(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CommandServer
     server.close()
 
 
+@pytest.fixture(scope="session")
+def product(tmp_path_factory: pytest.TempPathFactory):
+    """A small model of a yes-or-no label, trained as by the command; its folder must not be changed."""
+    from tests.products import binary_table, make
+
+    folder = tmp_path_factory.mktemp("product")
+    return make(binary_table(folder / "assay.csv"), folder / "out", baselines=True)
+
+
 @pytest.fixture
 def shared_data(monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder with the publishers' files, which the tested code then finds too; without it the test is skipped."""

@@ -12,24 +12,42 @@ if TYPE_CHECKING:
     from mphil.benchmarks.base import Benchmark, benchmark
     from mphil.data.split import Split
     from mphil.data.store import GraphStore
+    from mphil.estimator import MPHILClassifier
     from mphil.evaluate.compare import compare
     from mphil.methods.base import Method
+    from mphil.predictor import Predictor, load
     from mphil.task import Task
     from mphil.training.run import Run, train
 
 _HOMES = {
     "Benchmark": "mphil.benchmarks.base",
     "GraphStore": "mphil.data.store",
+    "MPHILClassifier": "mphil.estimator",
     "Method": "mphil.methods.base",
+    "Predictor": "mphil.predictor",
     "Run": "mphil.training.run",
     "Split": "mphil.data.split",
     "Task": "mphil.task",
     "benchmark": "mphil.benchmarks.base",
     "compare": "mphil.evaluate.compare",
+    "load": "mphil.predictor",
     "train": "mphil.training.run",
 }
 
-__all__ = ["Benchmark", "GraphStore", "Method", "Run", "Split", "Task", "benchmark", "compare", "train"]
+__all__ = [
+    "Benchmark",
+    "GraphStore",
+    "MPHILClassifier",
+    "Method",
+    "Predictor",
+    "Run",
+    "Split",
+    "Task",
+    "benchmark",
+    "compare",
+    "load",
+    "train",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -10,7 +10,7 @@ import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 _DRAFT = ".draft-"
 
@@ -20,17 +20,8 @@ def write_bytes(path: Path, data: bytes) -> None:
 
     Whatever fails (a full disk, a read-only folder) is raised as `OSError`; the old file is then still in place.
     """
-    draft = _draft_of(path)
-    with draft.open("xb") as file:
-        try:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-            draft.replace(path)
-        except BaseException:
-            draft.unlink(missing_ok=True)
-            raise
-    sync_folder(path.parent)
+    with replace_file(path) as file:
+        file.write(data)
 
 
 def write_text(path: Path, text: str) -> None:
@@ -41,6 +32,22 @@ def write_text(path: Path, text: str) -> None:
 def write_json(path: Path, value: Any) -> None:
     """JSON, indented, with NaN refused rather than written as something no other reader accepts."""
     write_text(path, json.dumps(value, indent=1, allow_nan=False) + "\n")
+
+
+@contextmanager
+def replace_file(path: Path) -> Iterator[BinaryIO]:
+    """Write to the file that is yielded; on success it takes the place of `path`, on error it vanishes."""
+    draft = _draft_of(path)
+    with draft.open("xb") as file:
+        try:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+            draft.replace(path)
+        except BaseException:
+            draft.unlink(missing_ok=True)
+            raise
+    sync_folder(path.parent)
 
 
 @contextmanager

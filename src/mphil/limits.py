@@ -20,3 +20,28 @@ MAX_REDIRECTS = 5
 WORKER_SECONDS = 30.0
 ROW_SECONDS = 0.1
 """A process that reads molecules is given up after this time and so much more for every row it was asked to read."""
+
+MAX_BUNDLE_TENSOR_BYTES = 4 * 1024**3
+"""Bytes of a file of tensors in a bundle."""
+
+MAX_BUNDLE_TEXT_BYTES = 64 * 1024**2
+"""Bytes of any other file of a bundle, except for the training molecules unpacked."""
+
+MAX_REFERENCE_BYTES = 1024**3
+"""Bytes of the training molecules of a bundle, unpacked: a small gzip file can hold much."""
+
+MAX_REQUEST_BYTES = 8 * 1024**2
+MAX_REQUEST_ROWS = 1_000
+MAX_EXPLAINED_ROWS = 20
+"""Of a request to the server: its bytes, the molecules it asks about, and those it wants explained."""
+
+MAX_UPLOAD_BYTES = 64 * 1024**2
+MAX_UNPACKED_BYTES = 512 * 1024**2
+MAX_UPLOAD_ROWS = 100_000
+"""Of a file sent to the server: its bytes, those it unpacks to, and its rows."""
+
+MAX_JOBS = 16
+"""Files that the server keeps with their answers; the oldest finished one makes room."""
+
+MAX_WAITING_REQUESTS = 32
+"""Requests that may wait for the model of the server."""

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from mphil import files
-from mphil.files import remove_drafts, replace_folder, write_bytes, write_json, write_text
+from mphil.files import remove_drafts, replace_file, replace_folder, write_bytes, write_json, write_text
 
 
 def names(folder):
@@ -201,3 +201,25 @@ def test_drafts_of_the_killed_are_swept(tmp_path, monkeypatch):
     assert len(names(tmp_path)) == 4
     remove_drafts(tmp_path)
     assert names(tmp_path) == [".hidden", "kept.draft-1"]
+
+
+class TestReplaceFile:
+    def test_the_new_file_appears_when_all_is_written(self, old):
+        with replace_file(old) as file:
+            file.write(b"new ")
+            assert old.read_bytes() == b"old"
+            file.write(b"and long")
+        assert old.read_bytes() == b"new and long"
+        assert names(old.parent) == ["file"]
+
+    @pytest.mark.parametrize("error", [KeyboardInterrupt, OSError, ValueError])
+    def test_a_fault_leaves_the_old_one(self, old, error):
+        def break_off():
+            with replace_file(old) as file:
+                file.write(b"half")
+                raise error
+
+        with pytest.raises(error):
+            break_off()
+        assert old.read_bytes() == b"old"
+        assert names(old.parent) == ["file"]

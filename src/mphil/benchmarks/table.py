@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
@@ -18,12 +18,29 @@ from mphil.data.progress import row_counter
 from mphil.data.roles import find_roles
 from mphil.data.splitting import Assignment, order_domains
 from mphil.data.store import GraphStore
-from mphil.data.survey import Survey, survey_table
+from mphil.data.survey import BadRow, Survey, survey_table
 from mphil.data.table import open_table
 from mphil.errors import DataError, UsageError
 from mphil.task import Task
 
 ENCODER = {"kind": "gin", "layers": 3, "width": 128}
+
+
+@dataclass(frozen=True, eq=False)
+class OwnData:
+    """Somebody's file, read and split.
+
+    Attributes:
+        benchmark: the graphs and their split.
+        survey: what each row of the file is.
+        column: of the molecules; empty when the rows are graphs.
+        issues: the rows that were set aside, in order.
+    """
+
+    benchmark: Benchmark
+    survey: Survey
+    column: str
+    issues: tuple[BadRow, ...]
 
 
 def own_data(*, path: str = "", smiles: str = "", targets: tuple[str, ...] = (), split: str = "") -> Benchmark:
@@ -39,8 +56,14 @@ def own_data(*, path: str = "", smiles: str = "", targets: tuple[str, ...] = (),
         split: `scaffold`, `size`, `random`, `predefined` or the name of a column; scaffold for molecules and size for
             graphs when absent.
     """
+    return read_own_data(path, smiles, targets, split).benchmark
+
+
+def read_own_data(path: str, smiles: str = "", targets: Sequence[str] = (), split: str = "") -> OwnData:
+    """As `own_data`, with all that is known of the rows; the benchmark has no name and no arguments."""
     if not path:
         raise UsageError("no file given; use `mphil train FILE`, or benchmark.path=FILE")
+    column = ""
     if Path(path).is_dir():
         if smiles or targets:
             raise UsageError(f"{path}: graphs have no columns; leave out smiles and targets")
@@ -50,7 +73,7 @@ def own_data(*, path: str = "", smiles: str = "", targets: tuple[str, ...] = (),
         rows = [RowStatus(row, "ok") for row in range(len(store))]
     else:
         split = split or "scaffold"
-        survey = _survey(Path(path), smiles, targets, [] if split in RULES else [split])
+        survey, column = _survey(Path(path), smiles, targets, [] if split in RULES else [split])
         store, rows = molecule_store(survey.keys.values(), survey.y)
     domain = find_domain(split, survey)
     assignment = _kept(assign(split, survey, domain), store)
@@ -65,10 +88,22 @@ def own_data(*, path: str = "", smiles: str = "", targets: tuple[str, ...] = (),
         encoder=ENCODER,
         provenance={"file": Path(path).name, "split": split, "unusable_rows": [row.row for row in survey.bad]},
     )
-    return replace(made, classes=survey.targets[0].classes if len(survey.targets) == 1 else ())
+    made = replace(made, classes=survey.targets[0].classes if len(survey.targets) == 1 else ())
+    return OwnData(made, survey, column, _issues(survey, rows))
 
 
-def _survey(path: Path, smiles: str, targets: Sequence[str], columns: Sequence[str]) -> Survey:
+def _issues(survey: Survey, rows: Sequence[RowStatus]) -> tuple[BadRow, ...]:
+    """What was set aside when the table was read, and when its molecules became graphs."""
+    lost = [
+        BadRow(int(survey.row[one.row]), int(survey.line[one.row]), one.status, one.message)
+        for one in rows
+        if not one.kept
+    ]
+    return tuple(sorted([*survey.bad, *lost], key=lambda bad: bad.row))
+
+
+def _survey(path: Path, smiles: str, targets: Sequence[str], columns: Sequence[str]) -> tuple[Survey, str]:
+    """What each row is, and the column of the molecules."""
     table = open_table(path)
     roles = find_roles(table, smiles=smiles or None, targets=targets, domains=columns)
     with row_counter() as counted:
@@ -76,7 +111,7 @@ def _survey(path: Path, smiles: str, targets: Sequence[str], columns: Sequence[s
     if not len(survey):
         first = f"; the first: {survey.bad[0].message}" if survey.bad else ""
         raise DataError(f"{path}: none of the {survey.rows:,} rows can be used{first}")
-    return survey
+    return survey, roles.smiles
 
 
 def _kept(assignment: Assignment, store: GraphStore) -> Assignment:

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from rdkit.Chem import Mol, MolToSmiles
 
 from mphil.chem.featurize import featurize
+from mphil.chem.fingerprint import morgan_fingerprints
 from mphil.chem.parse import SmilesError, parse_lenient, parse_smiles
 from mphil.chem.scaffold import murcko_smiles, n_heavy_atoms
 from mphil.chem.schema import SCHEMAS
@@ -18,6 +19,9 @@ from mphil.chem.schema import SCHEMAS
 Arrays = dict[str, npt.NDArray[Any]]
 PARTIAL = "partial"
 """Status of a row that is kept although its valences were not checked."""
+
+GRAPH = ("x", "edge_index", "edge_attr", "n_nodes", "n_edges")
+"""The arrays of a graph."""
 
 
 class Issue(NamedTuple):
@@ -66,8 +70,7 @@ def graph_batch(smiles: Sequence[str], *, schema: str, lenient: bool) -> Batch:
     """Features and bonds of each molecule; `schema` is the short name of one of `SCHEMAS`."""
     mols, issues = read_rows(smiles, lenient)
     made = featurize(mols, SCHEMAS[schema])
-    names = ("x", "edge_index", "edge_attr", "n_nodes", "n_edges")
-    arrays: Arrays = {name: getattr(made, name) for name in names}
+    arrays: Arrays = {name: getattr(made, name) for name in GRAPH}
     return Batch(arrays, issues)
 
 
@@ -89,13 +92,44 @@ def fact_batch(smiles: Sequence[str], *, lenient: bool) -> Batch:
     return Batch(arrays, issues)
 
 
+def fingerprint_batch(smiles: Sequence[str], *, lenient: bool) -> Batch:
+    """The packed Morgan fingerprint of each molecule: `fingerprint`, a row of bytes for each."""
+    mols, issues = read_rows(smiles, lenient)
+    return Batch({"fingerprint": morgan_fingerprints(mols)}, issues)
+
+
+def molecule_batch(smiles: Sequence[str], *, schema: str) -> Batch:
+    """All that a prediction needs: the canonical spelling as texts end to end, the graph and the fingerprint.
+
+    Graph and fingerprint are those of the canonical spelling read again, so that every spelling of a molecule gives
+    the same arrays.
+    """
+    mols, issues = read_rows(smiles, lenient=False)
+    refused = {issue.row for issue in issues}
+    rows = [row for row in range(len(smiles)) if row not in refused]
+    spellings = [MolToSmiles(mol) for mol in mols]
+    mols, lost = read_rows(spellings, lenient=False)
+    unread = {issue.row for issue in lost}
+    canonical, length = _end_to_end([text for row, text in enumerate(spellings) if row not in unread])
+    made = featurize(mols, SCHEMAS[schema])
+    arrays: Arrays = {name: getattr(made, name) for name in GRAPH}
+    arrays |= {"canonical": canonical, "canonical_length": length, "fingerprint": morgan_fingerprints(mols)}
+    return Batch(arrays, sorted([*issues, *(issue._replace(row=rows[issue.row]) for issue in lost)]))
+
+
 def _end_to_end(texts: Sequence[str]) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
     """ASCII codes of all texts, and the length of each."""
     encoded = [text.encode("ascii") for text in texts]
     return np.frombuffer(b"".join(encoded), np.uint8), np.array([len(one) for one in encoded], np.int64)
 
 
-JOBS: dict[str, Callable[..., Batch]] = {"graphs": graph_batch, "scaffolds": scaffold_batch, "facts": fact_batch}
+JOBS: dict[str, Callable[..., Batch]] = {
+    "graphs": graph_batch,
+    "scaffolds": scaffold_batch,
+    "facts": fact_batch,
+    "fingerprints": fingerprint_batch,
+    "molecules": molecule_batch,
+}
 """What can be asked of a batch of rows."""
 
 

@@ -8,7 +8,7 @@ from types import FrameType
 
 import typer
 
-from mphil.cli import benchmarks, check, demo, doctor, evaluate, lab, methods, predict, train
+from mphil.cli import benchmarks, check, demo, doctor, evaluate, explain, export, lab, methods, predict, serve, train
 from mphil.errors import DataError, MphilError
 
 app = typer.Typer(
@@ -20,7 +20,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for verb in (demo, train, evaluate, predict, benchmarks, methods, check, lab, doctor):
+for verb in (demo, train, evaluate, predict, explain, serve, export, benchmarks, methods, check, lab, doctor):
     verb.add_to(app)
 
 

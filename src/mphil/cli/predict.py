@@ -3,26 +3,175 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
+from mphil.cli import show
+from mphil.errors import DataError, UsageError
+
 
 def add_to(app: typer.Typer) -> None:
-    app.command(epilog="Example: mphil predict runs/good-motif-basis-mphil-s0 --part ood_test --out predictions.csv")(
-        predict
-    )
+    app.command(
+        epilog="Example: mphil predict runs/first/bundle new.csv --out answers.csv, or for researchers "
+        "mphil predict runs/good-motif-basis-mphil-s0 --part ood_test"
+    )(predict)
 
 
 def predict(
-    run: Annotated[Path, typer.Argument(help="Folder of a run.")],
-    part: Annotated[str, typer.Option(help="Part of the benchmark to predict.")] = "ood_test",
-    out: Annotated[Path | None, typer.Option(help="CSV file to write. [default: RUN/predictions-PART.csv]")] = None,
-    selection: Annotated[str, typer.Option(help="Rule that chose the epoch: ood_val or id_val.")] = "ood_val",
+    model: Annotated[Path, typer.Argument(help="Folder of a bundle, or of a run.", metavar="BUNDLE|RUN")],
+    file: Annotated[
+        Path | None,
+        typer.Argument(help="With a bundle: CSV, TSV, parquet, SDF or .smi, also gzip; or a folder of such tables."),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="CSV, TSV (also .gz) or parquet, by its name; a folder for a folder. [default: by FILE]"),
+    ] = None,
+    smiles: Annotated[
+        str | None, typer.Option(help="With a bundle: column of the molecules. [default: that of training, or found]")
+    ] = None,
+    workers: Annotated[
+        int | None, typer.Option(min=0, help="With a bundle: processes that read molecules. [default: by size]")
+    ] = None,
+    engine: Annotated[
+        str, typer.Option(help="For a folder of tables: local, or ray for the processors of a cluster.")
+    ] = "local",
+    address: Annotated[
+        str | None, typer.Option(help="Ray cluster. [default: RAY_ADDRESS, or one on this machine]")
+    ] = None,
+    part: Annotated[str, typer.Option(help="With a run: part of the benchmark to predict.")] = "ood_test",
+    selection: Annotated[str, typer.Option(help="With a run: rule that chose the epoch, ood_val or id_val.")] = (
+        "ood_val"
+    ),
+    json: Annotated[bool, typer.Option("--json", help="Print a summary as JSON.")] = False,
 ) -> None:
-    """Write a CSV with the prediction for every graph of a part: label, predicted class, probabilities."""
+    """Answer every row of a table: prediction, probability, plausible classes, how far from training, nearest molecule.
+
+    The rows and their columns stay as they are; our columns come behind them. A row that cannot be read gets a status
+    and a message. With the folder of a run, write the predictions of a part of its benchmark instead.
+    """
+    if model.is_file():
+        raise UsageError(f"{model} is a file; first comes the folder of a bundle: mphil predict BUNDLE {model}")
+    bundle = _bundle(model)
+    if bundle is None:
+        if file is not None:
+            raise UsageError(f"{model} is no bundle: make one with `mphil train FILE`, or leave out {file}")
+        _predict_run(model, part, selection, out, json=json)
+        return
+    if file is None:
+        raise UsageError(f"{model} is a bundle; say what to predict: mphil predict {model} FILE")
+    if not file.exists():
+        raise UsageError(f"{file}: no such file or folder")
+    if file.is_dir() and _takes_molecules(bundle):
+        _predict_folder(bundle, file, out, smiles, workers, engine, address, json=json)
+        return
+    for option, given in (("--engine", engine != "local"), ("--address", address)):
+        if given:
+            raise UsageError(f"{option} goes with a folder of tables")
+    _predict_file(bundle, file, out or _beside(file), smiles, workers, json=json)
+
+
+def _bundle(model: Path) -> Path | None:
+    """The bundle that is meant: the folder itself, or the one that a training left in it."""
+    from mphil.bundle.manifest import is_bundle
+
+    return next((folder for folder in (model, model / "bundle") if is_bundle(folder)), None)
+
+
+def _takes_molecules(bundle: Path) -> bool:
+    from mphil.bundle import read_bundle
+
+    return read_bundle(bundle).config.molecules is not None
+
+
+def _beside(file: Path) -> Path:
+    """Where answers go when nobody says: beside the file, in its format as far as we write it."""
+    stem, *rest = file.name.split(".")
+    suffix = ".parquet" if rest and rest[0].lower() == "parquet" else ".csv"
+    return file.with_name(f"{stem or file.name}-predictions{suffix}")
+
+
+def _predict_run(run: Path, part: str, selection: str, out: Path | None, *, json: bool) -> None:
     from mphil.training.saved import predict_run
 
     path = out or run / f"predictions-{part}.csv"
     rows = predict_run(run, part, selection, path)
+    if json:
+        show.as_json({"rows": rows, "out": str(path)})
+        return
     typer.echo(f"{rows} predictions: {path}")
+
+
+def _predict_file(bundle: Path, file: Path, out: Path, smiles: str | None, workers: int | None, *, json: bool) -> None:
+    from mphil.predictor import load
+    from mphil.screening import screen_file, screen_graphs
+
+    predictor = load(bundle)
+    try:
+        if file.is_dir():
+            summary = screen_graphs(predictor, file, out)
+        else:
+            summary = screen_file(predictor, file, out, column=smiles, workers=workers)
+    except KeyboardInterrupt:
+        typer.echo(
+            f"stopped; nothing was written to {out}. Give the same command again, or cut a long table into a folder of "
+            "files: a folder goes on file by file.",
+            err=True,
+        )
+        raise
+    if json:
+        show.as_json(summary.as_dict())
+        return
+    _print(summary)
+
+
+def _print(summary: Any) -> None:
+    for note in summary.notes:
+        typer.echo(f"note: {note}", err=True)
+    speed = summary.rows / summary.seconds if summary.seconds else 0.0
+    typer.echo(f"{summary.source}: {summary.rows:,} rows, {summary.answered:,} answered; {speed:,.0f} rows/s")
+    refused = {status: count for status, count in summary.statuses.items() if status != "ok"}
+    if refused:
+        typer.echo("without an answer: " + ", ".join(f"{status} {count:,}" for status, count in refused.items()))
+    if summary.domains:
+        typer.echo(" · ".join(f"{verdict} {count:,}" for verdict, count in summary.domains.items()))
+    if summary.escaped:
+        typer.echo(f"{summary.escaped:,} cells that a spreadsheet would run as formulas stand behind an apostrophe")
+    typer.echo(f"answers: {summary.out}")
+
+
+def _predict_folder(
+    bundle: Path,
+    folder: Path,
+    out: Path | None,
+    smiles: str | None,
+    workers: int | None,
+    engine: str,
+    address: str | None,
+    *,
+    json: bool,
+) -> None:
+    from mphil.screening import screen_folder
+
+    target = out or folder.with_name(f"{folder.resolve().name}-predictions")
+    state: Any = None
+    told = 0
+    try:
+        for state in screen_folder(
+            bundle, folder, target, engine=engine, address=address, column=smiles, workers=workers
+        ):
+            for one in state.done[told:] if not json else ():
+                typer.echo(f"{Path(one['source']).name}: {one['rows']:,} rows, {one['answered']:,} answered")
+            told = len(state.done)
+    except KeyboardInterrupt:
+        typer.echo(f"stopped; finished files are in {target}. The same command goes on with the others.", err=True)
+        raise
+    if json:
+        show.as_json(state.as_dict())
+    else:
+        typer.echo(f"{len(state.done)} files predicted, {len(state.before)} finished before: {target}")
+    if state.failed:
+        first = next(iter(state.failed.items()))
+        more = f" (and {len(state.failed) - 1} more files)" if len(state.failed) > 1 else ""
+        raise DataError(f"{first[0]}: {first[1]}{more}; the same command tries them again")

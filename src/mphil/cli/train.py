@@ -12,7 +12,10 @@ from mphil.errors import UsageError
 
 
 def add_to(app: typer.Typer) -> None:
-    app.command(epilog="Example: mphil train --benchmark good-motif-basis --method mphil --seed 0")(train)
+    app.command(
+        epilog="Example: mphil train assay.csv --target active --out runs/first, or for researchers "
+        "mphil train --benchmark good-motif-basis --method mphil --seed 0"
+    )(train)
     app.command(epilog="Example: mphil resume runs/good-motif-basis-mphil-s0")(resume)
 
 
@@ -34,13 +37,24 @@ def train(
     set_: Annotated[
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="One setting, such as train.epochs=20.")
     ] = None,
-    out: Annotated[Path | None, typer.Option(help="Folder for the run. [default: runs/BENCHMARK-METHOD-sSEED]")] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in this folder, if any.")] = False,
+    out: Annotated[Path | None, typer.Option(help="Folder for the results. [default: runs/NAME-METHOD-sSEED]")] = None,
+    selection: Annotated[
+        str | None,
+        typer.Option(help="Part that chooses the epoch for FILE: ood_val or id_val. [default: ood_val if it can]"),
+    ] = None,
+    baselines: Annotated[
+        bool, typer.Option("--baselines/--no-baselines", help="For FILE, also train a random forest and ERM.")
+    ] = True,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on with the benchmark run in this folder; with FILE that is always so.")
+    ] = False,
     json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
-    """Train a method on a benchmark, or on your own file, and report all parts under both selection rules.
+    """Train on your own file and write a bundle to predict with, or train on a benchmark.
 
-    Settings are taken from the method's defaults, then the preset, then the TOML file, then --set.
+    A file is split, trained beside two baselines and bundled in OUT/bundle; what was interrupted goes on when the same
+    command is given again. A benchmark is scored on all parts under both selection rules. Settings are taken from the
+    method's defaults, then the preset, then the TOML file, then --set.
     """
     from mphil.training.settings import merge, parse_assignment, read_toml, resolve
 
@@ -52,10 +66,69 @@ def train(
     if seed is not None:
         flags["seed"] = seed
     layers = [read_toml(config)] if config else []
-    settings, data = resolve(merge([*layers, flags, *map(parse_assignment, set_ or [])]))
-    name = file.name.partition(".")[0] if file else settings.benchmark.name
-    folder = out or Path("runs") / f"{name}-{settings.method.name}-s{settings.seed}"
+    wanted = merge([*layers, flags, *map(parse_assignment, set_ or [])])
+    if file:
+        _train_file(file, wanted, out, selection or "", baselines=baselines, json=json)
+        return
+    for option, given in (("--selection", selection), ("--no-baselines", not baselines)):
+        if given:
+            raise UsageError(f"{option} goes with a file of your own: mphil train FILE {option} ...")
+    settings, data = resolve(wanted)
+    folder = out or Path("runs") / f"{settings.benchmark.name}-{settings.method.name}-s{settings.seed}"
     _execute(settings, data, folder, resume=resume, json=json)
+
+
+def _train_file(
+    file: Path, wanted: dict[str, Any], out: Path | None, selection: str, *, baselines: bool, json: bool
+) -> None:
+    from mphil.product import prepare, train_product
+    from mphil.training.distributed import launched
+
+    if launched():
+        raise UsageError("several processes can share a benchmark; train on a file of your own with one process")
+    prepared = prepare(wanted, selection=selection)
+    config = prepared.config
+    folder = out or Path("runs") / f"{file.name.partition('.')[0]}-{config.method.name}-s{config.seed}"
+    if not json:
+        _print_data(file, prepared, folder)
+    try:
+        product = train_product(prepared, folder, baselines=baselines)
+    except KeyboardInterrupt:
+        typer.echo("stopped; everything so far is saved. Give the same command again to go on.", err=True)
+        raise
+    if json:
+        show.as_json(product.summary())
+        return
+    _print_product(product)
+
+
+def _print_data(file: Path, prepared: Any, folder: Path) -> None:
+    survey, issues, data = prepared.own.survey, prepared.own.issues, prepared.data
+    noun = "molecules" if prepared.own.column else "graphs"
+    aside = f"{len(issues):,} rows set aside ({folder / 'issues.csv'})" if issues else "no row set aside"
+    typer.echo(f"{file.name}: {survey.rows:,} rows, {len(data.store):,} {noun}; {aside}")
+    sizes = " · ".join(f"{part.replace('_', '-')} {size:,}" for part, size in data.split.sizes.items())
+    split = data.split.provenance["split"]
+    noun = {"scaffold": "scaffolds", "size": "sizes"}.get(split, "values")
+    domains = f"; {prepared.domains:,} {noun}, none on two sides of the shift" if prepared.domains else ""
+    typer.echo(f"split by {split}: {sizes}{domains}")
+
+
+def _print_product(product: Any) -> None:
+    metrics = product.bundle.metrics
+    chosen = f"chosen on {metrics['selection'].replace('_', '-')}, epoch {metrics['epoch']}"
+    last = list(metrics["scores"])[-1]
+    rows = [
+        [name, *(show.number(found[part], 3) for part in ("id_test", "ood_test")), chosen if name == last else ""]
+        for name, found in metrics["scores"].items()
+    ]
+    show.table([metrics["metric"], "id-test", "ood-test", ""], rows)
+    for what, why in metrics["left_out"].items():
+        typer.echo(f"without {what}: {why}")
+    typer.echo(f"bundle: {product.path}   card: {product.path / 'card.html'}")
+    new = "new.csv" if product.bundle.config.molecules else "GRAPHS"
+    verbs = ("predict", "explain") if product.bundle.config.molecules else ("predict",)
+    typer.echo("next: " + " · ".join(f"mphil {verb} {product.path} {new}" for verb in verbs))
 
 
 def _data(

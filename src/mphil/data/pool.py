@@ -9,7 +9,9 @@ import tempfile
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
+from dataclasses import dataclass
+from functools import partial
 from queue import SimpleQueue
 from typing import Any
 
@@ -46,37 +48,70 @@ def run(
         workers: processes; 0 does the work in this one.
         advance: called with the number of rows of each batch that is done, in order.
     """
-    # An empty batch is the answer to no rows at all, and says what arrays there are.
-    chunks = [rows[first : first + CHUNK] for first in range(0, len(rows), CHUNK)] or [rows]
-    if workers == 0 or not rows:
-        batches = []
-        for chunk in chunks:
-            batches.append(JOBS[job](chunk, **options))
-            advance(len(chunk))
-        return join(batches, [len(chunk) for chunk in chunks])
-    crew = [Worker() for _ in range(min(workers, len(chunks)))]
-    free: SimpleQueue[Worker] = SimpleQueue()
-    for worker in crew:
-        free.put(worker)
+    with Crew(min(workers, -(-len(rows) // CHUNK))) as crew:
+        return crew.begin(job, rows, options).finish(advance)
 
-    def work(chunk: Rows) -> Batch:
-        worker = free.get()
+
+@dataclass(frozen=True)
+class Work:
+    """Rows that are being read.
+
+    Attributes:
+        pieces: each gives the answer to some of the rows, in order, once it is there.
+        sizes: how many rows each answers.
+    """
+
+    pieces: Sequence[Callable[[], Batch]]
+    sizes: Sequence[int]
+
+    def finish(self, advance: Callable[[int], object] = lambda done: None) -> Batch:
+        """The answer to all rows; `advance` is told of each piece that is done, in order."""
+        batches = []
+        for piece, size in zip(self.pieces, self.sizes, strict=True):
+            batches.append(piece())
+            advance(size)
+        return join(batches, self.sizes)
+
+
+class Crew(AbstractContextManager["Crew"]):
+    """Processes that read rows for as long as the block runs; with no workers the work is done in this process.
+
+    Args:
+        workers: how many.
+
+    Example:
+        >>> with Crew(0) as crew:
+        ...     crew.begin("scaffolds", ["CCO", "C C"], {"lenient": False}).finish().issues[0].status
+        'whitespace'
+    """
+
+    def __init__(self, workers: int) -> None:
+        self._members = [Worker() for _ in range(workers)]
+        self._free: SimpleQueue[Worker] = SimpleQueue()
+        for worker in self._members:
+            self._free.put(worker)
+        self._threads = ThreadPoolExecutor(max(1, workers))
+
+    def begin(self, job: str, rows: Rows, options: Mapping[str, Any]) -> Work:
+        """Have rows read; returns at once, and without workers begins when the answer is asked for."""
+        # An empty batch is the answer to no rows at all, and says what arrays there are.
+        chunks = [rows[first : first + CHUNK] for first in range(0, len(rows), CHUNK)] or [rows]
+        sizes = [len(chunk) for chunk in chunks]
+        if not self._members:
+            return Work([partial(JOBS[job], chunk, **options) for chunk in chunks], sizes)
+        return Work([self._threads.submit(self._work, job, chunk, options).result for chunk in chunks], sizes)
+
+    def _work(self, job: str, chunk: Rows, options: Mapping[str, Any]) -> Batch:
+        worker = self._free.get()
         try:
             return _read(worker, job, chunk, options)
         finally:
-            free.put(worker)
+            self._free.put(worker)
 
-    threads = ThreadPoolExecutor(len(crew))
-    try:
-        batches = []
-        for chunk, batch in zip(chunks, threads.map(work, chunks), strict=True):
-            batches.append(batch)
-            advance(len(chunk))
-    finally:
-        for worker in crew:
+    def __exit__(self, *exception: object) -> None:
+        for worker in self._members:
             worker.close()
-        threads.shutdown(cancel_futures=True)
-    return join(batches, [len(chunk) for chunk in chunks])
+        self._threads.shutdown(cancel_futures=True)
 
 
 def _read(worker: Worker, job: str, rows: Rows, options: Mapping[str, Any]) -> Batch:

@@ -108,7 +108,7 @@ def survey_table(
     gathered = _Gathered(roles)
     for chunk in table.chunks(max(ROWS, min(MOST_ROWS, CELLS // len(roles.used))), roles.used):
         processes = (0 if len(chunk) <= SMALL else len(os.sched_getaffinity(0))) if workers is None else workers
-        gathered.add(chunk, _facts(chunk.columns[roles.smiles], processes))
+        gathered.add(chunk, describe(chunk.columns[roles.smiles], processes))
         if progress:
             progress(gathered.rows)
     return gathered.finish()
@@ -198,7 +198,7 @@ def without(survey: Survey, positions: IntArray) -> Survey:
     )
 
 
-def _facts(smiles: Sequence[str], workers: int) -> list[Described | Problem]:
+def describe(smiles: Sequence[str], workers: int) -> list[Described | Problem]:
     """Canonical SMILES, heavy atoms and scaffold of each row, or why there are none."""
     batch = run("facts", [text.strip() for text in smiles], {"lenient": False}, workers=workers)
     refused = {issue.row: Problem(issue.status, issue.message) for issue in batch.issues}

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import io
-import shutil
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import count, islice
 from pathlib import Path
-from typing import Any, BinaryIO, Literal
+from typing import Literal
 
 from mphil.data.delimited import (
     Lines,
@@ -18,11 +14,11 @@ from mphil.data.delimited import (
     Record,
     csv_records,
     find_delimiter,
-    open_bytes,
     open_lines,
     read_head,
     text_encoding,
 )
+from mphil.data.parquet import column_texts, parquet_file
 from mphil.errors import DataError, UnknownName, UsageError
 
 ROWS = 4096
@@ -44,7 +40,8 @@ class Chunk:
         start: number of the first row, from 0.
         columns: name to its (n_rows,) cells as text; an empty text is a missing value.
         lines: (n_rows,) the line of the file each row begins on, from 1; the record's number where there are no lines.
-        problems: row number to what is wrong, for rows that cannot be read as they stand; their cells are empty.
+        problems: row number to what is wrong, for rows that cannot be read as they stand; their cells are empty,
+            unless they were asked for.
         recoded: bytes that were not UTF-8 and were read as Windows-1252.
     """
 
@@ -70,7 +67,7 @@ class Table:
         encoding: of text.
         delimiter: of a delimited table.
         header: whether the first row names the columns.
-        fields: names as they stand in the file, where columns were renamed.
+        fields: names as they stand in the file, if it has any.
     """
 
     path: Path
@@ -82,12 +79,13 @@ class Table:
     header: bool = True
     fields: tuple[str, ...] = ()
 
-    def chunks(self, rows: int = ROWS, columns: Sequence[str] | None = None) -> Iterator[Chunk]:
+    def chunks(self, rows: int = ROWS, columns: Sequence[str] | None = None, *, keep: bool = False) -> Iterator[Chunk]:
         """All rows in order, a few thousand at a time; memory does not grow with the length of the file.
 
         Args:
             rows: most rows of a chunk.
             columns: the only ones to give, all when absent.
+            keep: give the cells of rows that cannot be read too, filled up or cut to the number of columns.
 
         Raises:
             UnknownName: the table has no such column.
@@ -99,7 +97,7 @@ class Table:
                 raise UnknownName(f"column of {self.path.name}", name, self.columns)
         if self.format == "parquet":
             return _parquet_chunks(self, rows, wanted)
-        return _record_chunks(self, rows, wanted)
+        return _record_chunks(self, rows, wanted, keep)
 
 
 def open_table(path: Path) -> Table:
@@ -192,7 +190,8 @@ def _open_delimited(path: Path, encoding: str, head: bytes, suffix: str) -> Tabl
         notes = (*notes, f"columns are separated by {delimiter!r}")
     if encoding not in ("utf-8", "utf-8-sig"):
         notes = (*notes, f"text is {encoding.upper()}")
-    return Table(path, "delimited", columns, notes, encoding, delimiter, header)
+    fields = tuple(first.cells) if header else ()
+    return Table(path, "delimited", columns, notes, encoding, delimiter, header, fields)
 
 
 def _is_molecule(cell: str) -> bool:
@@ -222,9 +221,9 @@ def _records(table: Table, lines: Lines) -> Iterator[Record]:
     return smi_records(lines) if table.format == "smi" else sdf_records(lines, list(table.fields))
 
 
-def _record_chunks(table: Table, rows: int, wanted: tuple[str, ...]) -> Iterator[Chunk]:
+def _record_chunks(table: Table, rows: int, wanted: tuple[str, ...], keep: bool) -> Iterator[Chunk]:
     with open_lines(table.path, table.encoding) as lines:
-        records = (_fitted(record, len(table.columns)) for record in _records(table, lines))
+        records = (_fitted(record, len(table.columns), keep) for record in _records(table, lines))
         start = recoded = 0
         while batch := list(islice(records, rows)):
             cells = dict(zip(table.columns, zip(*(record.cells for record in batch), strict=True), strict=True))
@@ -239,7 +238,7 @@ def _record_chunks(table: Table, rows: int, wanted: tuple[str, ...]) -> Iterator
             start, recoded = start + len(batch), lines.recoded
 
 
-def _fitted(record: Record, width: int) -> Record:
+def _fitted(record: Record, width: int, keep: bool) -> Record:
     """The record with as many cells as there are columns: none of them can be trusted when it had fewer or more."""
     cells = record.cells
     while len(cells) > width and not cells[-1]:
@@ -247,37 +246,12 @@ def _fitted(record: Record, width: int) -> Record:
     if record.problem is None and len(cells) == width:
         return Record(record.line, cells)
     problem = record.problem or Problem("ragged", f"{len(cells)} cells where the table has {width} columns")
-    return Record(record.line, [""] * width, problem)
-
-
-@contextmanager
-def _parquet(path: Path) -> Iterator[Any]:
-    """The open parquet file; every fault that a damaged one brings to light is a `DataError`."""
-    import pyarrow
-    from pyarrow import parquet
-
-    with open_bytes(path) as content, _seekable(content) as file:
-        try:
-            yield parquet.ParquetFile(file, pre_buffer=False, memory_map=False)
-        except (pyarrow.ArrowException, OSError, ValueError, KeyError, MemoryError) as error:
-            reason = " ".join(str(error).split())[:200]
-            raise DataError(f"{path}: not a readable parquet file ({reason}); write it again") from error
-
-
-@contextmanager
-def _seekable(content: BinaryIO) -> Iterator[BinaryIO]:
-    """Gzip cannot be read from its end, where parquet keeps its index: it is unpacked to a temporary file."""
-    if isinstance(content, io.BufferedReader):
-        yield content
-        return
-    with tempfile.TemporaryFile() as unpacked:
-        shutil.copyfileobj(content, unpacked)
-        unpacked.seek(0)
-        yield unpacked
+    kept = cells[:width] if keep else []
+    return Record(record.line, kept + [""] * (width - len(kept)), problem)
 
 
 def _open_parquet(path: Path) -> Table:
-    with _parquet(path) as file:
+    with parquet_file(path) as file:
         fields = tuple(file.schema_arrow.names)
     if not fields or len(fields) > MOST_COLUMNS:
         raise DataError(f"{path}: {len(fields):,} columns, between 1 and {MOST_COLUMNS:,} are read")
@@ -292,22 +266,11 @@ def _parquet_chunks(table: Table, rows: int, wanted: tuple[str, ...]) -> Iterato
         if len(set(table.fields)) < len(table.fields)
         else [field for field, name in zip(table.fields, table.columns, strict=True) if name in wanted]
     )
-    with _parquet(table.path) as file:
+    with parquet_file(table.path) as file:
         start = 0
         for batch in file.iter_batches(batch_size=rows, columns=fields):
             names = table.columns if fields is None else [n for n in table.columns if n in wanted]
-            cells = {name: _texts(column) for name, column in zip(names, batch.columns, strict=True)}
+            cells = {name: column_texts(column) for name, column in zip(names, batch.columns, strict=True)}
             numbers = range(start + 1, start + batch.num_rows + 1)
             yield Chunk(start, {name: cells[name] for name in wanted}, numbers, {})
             start += batch.num_rows
-
-
-def _texts(column: Any) -> list[str]:
-    """(n,) the cells of an Arrow column as text, missing ones empty."""
-    import pyarrow
-
-    try:
-        values = column.cast(pyarrow.string()).to_pylist()
-    except pyarrow.ArrowException:  # nested values, bytes that are no text
-        values = column.to_pylist()
-    return ["" if value is None or value == "nan" else str(value) for value in values]

@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
-import os
 import queue
 import shutil
-import signal
-import socket
-import threading
 import time
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from mphil.errors import UsageError
+from mphil.cluster import cluster_address, connected, import_ray
 from mphil.lab.cells import Cell
 from mphil.lab.engine import GRACE_SECONDS, WORKER, Outcome, Worker
 from mphil.lab.worker import failure
 
 RETRIES = 3
 """How often a cell is started again after its machine, or Ray's process on it, was lost."""
-STORE_BYTES = 100 * 1024**2
-"""Memory for what travels, on a cluster that we start ourselves: records are small."""
 POLL_SECONDS = 0.2
 LOOK_SECONDS = 5.0
 """How often to see whether the cluster has grown."""
@@ -48,19 +41,15 @@ class RayEngine:
     def __init__(
         self, home: Path, jobs: int | None = None, address: str | None = None, program: Sequence[str] = WORKER
     ) -> None:
-        try:
-            import ray
-        except ImportError:
-            raise UsageError("--engine ray needs Ray; install it with `pip install 'mphil[ray]'`") from None
-        self._ray: Any = ray
+        self._ray = import_ray()
         self.home, self.jobs, self.program = home.resolve(), jobs, tuple(program)
-        self.address = address or os.environ.get("RAY_ADDRESS") or "local"
+        self.address = cluster_address(address)
         self._machines: dict[str, str] = {}
         self._clearing: list[Any] = []
 
     def run(self, cells: Iterable[Cell]) -> Generator[Outcome]:
         ray, waiting, working = self._ray, iter(cells), dict[Any, Cell]()
-        with self._connected():
+        with connected(ray, self.address, self.jobs):
             task = ray.remote(num_cpus=1, max_retries=RETRIES)(carry_out)
             try:
                 while True:
@@ -98,36 +87,6 @@ class RayEngine:
             return Outcome(cell, "failed", failure(cell, f"{type(error).__name__}: {lines[-1]}", str(error)))
         self._machines[cell.id] = found["machine"]
         return Outcome(cell, found["state"], found["record"])
-
-    @contextmanager
-    def _connected(self) -> Iterator[None]:
-        """Connected to the cluster, or to one of our own that ends with us."""
-        options: dict[str, Any] = {"log_to_driver": False, "logging_level": "warning"}
-        if self.address == "local":
-            options |= {"num_cpus": self.jobs, "include_dashboard": False, "object_store_memory": STORE_BYTES}
-        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-        # Ray would answer SIGTERM by leaving on the spot.
-        handler = signal.getsignal(signal.SIGTERM)
-        try:
-            knock(self.address)
-            self._ray.init(self.address, **options)
-        except (OSError, RuntimeError, ValueError) as error:
-            reason = str(error).strip().partition("\n")[0]
-            raise UsageError(f"--address {self.address}: no Ray cluster that can be used ({reason})") from None
-        finally:
-            if threading.current_thread() is threading.main_thread():
-                signal.signal(signal.SIGTERM, handler)
-        try:
-            yield
-        finally:
-            self._ray.shutdown()
-
-
-def knock(address: str) -> None:
-    """Raise `OSError` if nobody answers at `HOST:PORT`; Ray itself would try for several minutes."""
-    host, _, port = address.rpartition(":")
-    if port.isdigit():
-        socket.create_connection((host, int(port)), LOOK_SECONDS).close()
 
 
 def carry_out(cell: Mapping[str, Any], home: str, program: Sequence[str]) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from mphil.page.palette import stylesheet
 from mphil.page.text import escape
 
 
-def page(title: str, body: str, *, scripts: Sequence[str] = ()) -> str:
+def page(title: str, body: str, *, scripts: Sequence[str] = (), styles: Sequence[str] = ()) -> str:
     """A whole HTML document.
 
     Its content security policy lists the scripts by their hash and allows nothing else to run or to be fetched, so a
@@ -23,6 +23,7 @@ def page(title: str, body: str, *, scripts: Sequence[str] = ()) -> str:
         title: text of the window title.
         body: HTML of the page.
         scripts: JavaScript run after the body is there.
+        styles: CSS of this page, after what all pages share.
     """
     hashes = " ".join(f"'sha256-{_digest(script)}'" for script in scripts) or "'none'"
     policy = f"default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src {hashes}"
@@ -32,7 +33,7 @@ def page(title: str, body: str, *, scripts: Sequence[str] = ()) -> str:
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         '<meta name="color-scheme" content="light dark">\n'
         f'<title>{escape(title)}</title>\n<link rel="icon" href="data:,">\n'
-        f"<style>{stylesheet()}\n{resource('style.css')}</style>\n</head>\n<body>\n{body}\n"
+        f"<style>{stylesheet()}\n{resource('style.css')}{''.join(styles)}</style>\n</head>\n<body>\n{body}\n"
         + "".join(f"<script>{script}</script>\n" for script in scripts)
         + "</body>\n</html>\n"
     )

@@ -4,9 +4,12 @@
 
   const STEP = Math.PI / 30;
   const REACH = 12;
+  const WALKS = { PageDown: 1, PageUp: -1 };
   const HINT = "point at a sign to read it";
   const STAR = 10;
   const POINT = 3.6;
+  const CROSS = 1.5;
+  const STROKES = { barred: [1], crossed: [1, -1] };
   const RINGS = [0, 1, 2].map((axis) => Array.from({ length: 73 }, (_, i) => {
     const angle = (i / 36) * Math.PI;
     const ring = [0, 0, 0];
@@ -53,6 +56,13 @@
     pen.closePath();
   }
 
+  function strike(pen, reach, sides) {
+    for (const side of sides) {
+      pen.moveTo(-reach, side * reach);
+      pen.lineTo(reach, -side * reach);
+    }
+  }
+
   class Sphere {
     constructor(figure) {
       this.data = JSON.parse(figure.querySelector("script[type='application/json']").textContent);
@@ -76,7 +86,8 @@
     }
 
     pointName(i) {
-      return `${this.data.classNames[this.data.classes[i]]}, ${this.data.partNames[this.data.parts[i]]}`;
+      const name = this.data.names[i] ? `${this.data.names[i]}: ` : "";
+      return `${name}${this.data.classNames[this.data.classes[i]]}, ${this.data.partNames[this.data.parts[i]]}`;
     }
 
     prototypeName(i) {
@@ -113,6 +124,7 @@
       if (event.key in turns) this.turn(...turns[event.key]);
       else if (event.key === "Home") this.rotation = straighten(this.data.view);
       else if (event.key === "Enter") { this.visit(event.shiftKey ? -1 : 1); event.preventDefault(); return; }
+      else if (this.data.names.length && event.key in WALKS) { this.walk(WALKS[event.key]); event.preventDefault(); return; }
       else return;
       event.preventDefault();
       this.say(this.facing());
@@ -128,7 +140,18 @@
       const count = this.stops.length;
       if (!count) return;
       this.visited = (this.visited + direction + count + (this.visited < 0 && direction < 0 ? 1 : 0)) % count;
-      const item = this.stops[this.visited];
+      this.bring(this.stops[this.visited]);
+    }
+
+    /* The next point that is shown, in the order of the data. */
+    walk(direction) {
+      const points = this.visible().filter((item) => item.part >= 0);
+      if (!points.length) return;
+      const at = points.indexOf(this.chosen);
+      this.bring(points[(at + direction + points.length + (at < 0 && direction < 0 ? 1 : 0)) % points.length]);
+    }
+
+    bring(item) {
       const [x, y, z] = apply(this.rotation, item.place);
       const length = Math.hypot(x, y);
       if (length > 1e-6) {
@@ -168,6 +191,8 @@
       this.chosen = item;
       this.output.classList.toggle("hint", !item);
       this.output.textContent = item ? item.name : HINT;
+      const number = item ? this.items.indexOf(item) : -1;
+      this.canvas.dispatchEvent(new CustomEvent("sphere-said", { bubbles: true, detail: number }));
       this.draw();
     }
 
@@ -227,8 +252,10 @@
       trace(pen, item.shape, (star ? STAR : POINT) * (0.85 + 0.15 * z));
       if (star) this.stroke(pen, colour("paper"), 5);
       pen.fillStyle = colour(item.colour);
-      if (item.part > 0) this.stroke(pen, colour(item.colour), 1.3);
-      else pen.fill();
+      const how = star ? "filled" : this.data.marks[item.part];
+      if (how in STROKES) strike(pen, CROSS * POINT, STROKES[how]);
+      if (how === "filled") pen.fill();
+      else this.stroke(pen, colour(item.colour), 1.3);
       if (star) this.stroke(pen, colour("ink"), 1.3);
       pen.restore();
     }

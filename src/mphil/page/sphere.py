@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -15,10 +16,15 @@ from mphil.page.palette import CLASSES, paint
 from mphil.page.svg import picture
 from mphil.page.text import escape, number
 
+CROSS = 1.5
+"""Reach of the strokes through a point that is set off, in its radii."""
 FRONT = ((0.94, 0.0, 0.34), (0.09, 0.96, -0.26), (-0.33, 0.28, 0.9))
 """First view: the third axis comes towards the reader, tilted a little so that it looks round."""
 SHAPES = ("circle", "square", "triangle", "diamond")
 """Outline of a point by class, beside its colour."""
+
+Mark = Literal["filled", "hollow", "barred", "crossed"]
+"""How the points of a part are drawn: with no stroke through them, with one, with two."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,11 +34,11 @@ class Cloud:
     Attributes:
         points: (n, 3) unit vectors.
         classes: (n,) class number of each point.
-        parts: (n,) part each point belongs to; drawn filled for the first part that occurs in `part_names`, hollow for
-            the others.
+        parts: (n,) part each point belongs to.
         prototypes: (m, 3) unit vectors; m may be 0.
         prototype_classes: (m,) class number of each prototype.
         explained: share of the variance that three axes keep.
+        names: (n,) what to say of each point, before its class and part; or nothing.
     """
 
     points: Floats
@@ -41,9 +47,12 @@ class Cloud:
     prototypes: Floats = field(default_factory=lambda: np.empty((0, 3)))
     prototype_classes: Sequence[int] = ()
     explained: float = 1.0
+    names: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         n, m = len(self.classes), len(self.prototype_classes)
+        if len(self.names) not in (0, n):
+            raise DataError(f"sphere: {n} points and {len(self.names)} names must be as many")
         points, prototypes = _triples(self.points), _triples(self.prototypes)
         if not len(points) == n == len(self.parts):
             raise DataError(f"sphere: {len(points)} points, {n} classes and {len(self.parts)} parts must be as many")
@@ -94,7 +103,13 @@ def to_sphere3(embeddings: ArrayLike, prototypes: ArrayLike = ()) -> tuple[Float
 
 
 def sphere(
-    cloud: Cloud, *, identifier: str, title: str, class_names: Sequence[str], part_names: Sequence[tuple[str, str]]
+    cloud: Cloud,
+    *,
+    identifier: str,
+    title: str,
+    class_names: Sequence[str],
+    part_names: Sequence[tuple[str, str]],
+    marks: Sequence[Mark] = (),
 ) -> str:
     """A figure with a sphere that turns under mouse, finger and arrow keys, and a still picture where scripts are off.
 
@@ -106,6 +121,7 @@ def sphere(
         title: text above the sphere.
         class_names: name of each class.
         part_names: part to its name for the reader, in the order of the legend.
+        marks: how the points of each part are drawn; the first filled and the others hollow when absent.
     """
     order = [name for name, _ in part_names]
     if strange := set(cloud.parts) - set(order):
@@ -122,76 +138,104 @@ def sphere(
         "partNames": [text for _, text in part_names],
         "colours": [_colour(c) for c in range(len(class_names))],
         "shapes": [SHAPES[c % len(SHAPES)] for c in range(len(class_names))],
+        "marks": _marks(marks, part_names),
+        "names": list(cloud.names),
         "view": FRONT,
     }
+    walk = ", Page Down and Page Up the next and the last point" if cloud.names else ""
     said = f"{title}: {len(cloud.classes)} points and {len(cloud.prototype_classes)} prototypes on a sphere"
     block = json.dumps(data, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
     return (
         f'<figure class="sphere" data-sphere="{escape(identifier)}"><h3 id="{escape(identifier)}">{escape(title)}</h3>'
         f'<canvas hidden tabindex="0" role="application" aria-roledescription="sphere that turns" '
-        f'aria-label="{escape(said)}. Arrow keys turn it, Enter brings the next prototype to the front, '
+        f'aria-label="{escape(said)}. Arrow keys turn it, Enter brings the next prototype{walk} to the front, '
         f'Home goes back to the first view." aria-describedby="{escape(identifier)}-said"></canvas>'
-        f"<noscript>{still(cloud, title=said, part_names=part_names)}</noscript>"
+        f"<noscript>{still(cloud, title=said, part_names=part_names, marks=marks)}</noscript>"
         f'<output id="{escape(identifier)}-said" hidden></output>'
         f'<script type="application/json">{block}</script>'
         f"<figcaption>{_kept(cloud)}</figcaption></figure>"
     )
 
 
-def legend(class_names: Sequence[str], part_names: Sequence[tuple[str, str]], *, prototypes: bool = True) -> str:
+def legend(
+    class_names: Sequence[str],
+    part_names: Sequence[tuple[str, str]],
+    *,
+    prototypes: bool = True,
+    marks: Sequence[Mark] = (),
+) -> str:
     """What the signs mean, with switches for the parts once scripts run."""
     items = [
         f"<li>{_sign(SHAPES[c % len(SHAPES)], _colour(c))}{escape(name)}</li>" for c, name in enumerate(class_names)
     ]
     if prototypes:
         items.append(f"<li>{_sign('star', 'ink')}prototype, in the colour of its class</li>")
-    for i, (_, name) in enumerate(part_names):
-        sign = _sign("circle", "ink", hollow=i > 0)
+    for i, ((_, name), mark) in enumerate(zip(part_names, _marks(marks, part_names), strict=True)):
+        sign = _sign("circle", "ink", mark)
         items.append(
             f'<li><label><input type="checkbox" data-sphere-part="{i}" checked hidden>{sign}{escape(name)}</label></li>'
         )
     return f'<ul class="legend">{"".join(items)}</ul>'
 
 
-def still(cloud: Cloud, *, title: str, part_names: Sequence[tuple[str, str]], size: int = 360) -> str:
+def still(
+    cloud: Cloud,
+    *,
+    title: str,
+    part_names: Sequence[tuple[str, str]],
+    marks: Sequence[Mark] = (),
+    size: int = 360,
+) -> str:
     """The first view as SVG text: what faces the reader strong, the far side pale."""
     radius, middle = 0.46 * size, size / 2
-    first = part_names[0][0] if part_names else ""
-    marks: list[tuple[bool, bool, float, str]] = []
+    drawn = {part: mark for (part, _), mark in zip(part_names, _marks(marks, part_names), strict=True)}
+    signs: list[tuple[bool, bool, float, str]] = []
     for position, c, part in zip(_turn(cloud.points), cloud.classes, cloud.parts, strict=True):
-        mark = _mark(position, SHAPES[c % len(SHAPES)], _colour(c), part != first, radius, middle)
-        marks.append((position[2] >= 0, False, position[2], mark))
+        sign = _placed(position, SHAPES[c % len(SHAPES)], _colour(c), drawn[part], radius, middle)
+        signs.append((position[2] >= 0, False, position[2], sign))
     for position, c in zip(_turn(cloud.prototypes), cloud.prototype_classes, strict=True):
-        mark = _mark(position, "star", _colour(c), False, radius, middle)
-        marks.append((position[2] >= 0, True, position[2], mark))
+        sign = _placed(position, "star", _colour(c), "filled", radius, middle)
+        signs.append((position[2] >= 0, True, position[2], sign))
     disc = f'<circle cx="{middle}" cy="{middle}" r="{radius}" {paint(fill="surface", stroke="rule")}/>'
-    return picture(disc + "".join(mark for *_, mark in sorted(marks)), (size, size), title, "still")
+    return picture(disc + "".join(sign for *_, sign in sorted(signs)), (size, size), title, "still")
 
 
-def _mark(position: Floats, shape: str, colour: str, hollow: bool, radius: float, middle: float) -> str:
+def _marks(marks: Sequence[Mark], part_names: Sequence[tuple[str, str]]) -> list[Mark]:
+    """How each part is drawn."""
+    usual: list[Mark] = ["filled" if i == 0 else "hollow" for i in range(len(part_names))]
+    if marks and len(marks) != len(usual):
+        raise DataError(f"sphere: {len(marks)} marks for {len(usual)} parts; give one for each")
+    return list(marks) or usual
+
+
+def _placed(position: Floats, shape: str, colour: str, mark: Mark, radius: float, middle: float) -> str:
     x, y = middle + radius * position[0], middle - radius * position[1]
     strength = 1.0 if position[2] >= 0 else 0.3
     return (
-        f'<path d="{_outline(shape, 10 if shape == "star" else 3.6)}" transform="translate({x:.1f} {y:.1f})" '
-        f'opacity="{strength}" {_fill(shape, colour, hollow)}/>'
+        f'<path d="{_outline(shape, 10 if shape == "star" else 3.6, mark)}" transform="translate({x:.1f} {y:.1f})" '
+        f'opacity="{strength}" {_fill(shape, colour, mark)}/>'
     )
 
 
-def _sign(shape: str, colour: str, hollow: bool = False) -> str:
-    outline = _outline(shape, 7 if shape == "star" else 5)
+def _sign(shape: str, colour: str, mark: Mark = "filled") -> str:
+    outline = _outline(shape, 7 if shape == "star" else 5, mark)
     return (
         '<svg class="sign" viewBox="-8 -8 16 16" width="16" height="16" aria-hidden="true">'
-        f'<path d="{outline}" {_fill(shape, colour, hollow)}/></svg>'
+        f'<path d="{outline}" {_fill(shape, colour, mark)}/></svg>'
     )
 
 
-def _fill(shape: str, colour: str, hollow: bool) -> str:
-    if hollow:
+def _fill(shape: str, colour: str, mark: Mark) -> str:
+    if mark != "filled":
         return paint(fill="none", stroke=colour) + ' stroke-width="1.4"'
     return paint(fill=colour, stroke="ink" if shape == "star" else colour)
 
 
-def _outline(shape: str, r: float) -> str:
+def _outline(shape: str, r: float, mark: Mark = "filled") -> str:
+    if mark in ("barred", "crossed"):
+        end = number(CROSS * r, 2)
+        other = f"M-{end} -{end}L{end} {end}" if mark == "crossed" else ""
+        return f"{_outline(shape, r)}M-{end} {end}L{end} -{end}{other}"
     if shape == "circle":
         return f"M{-r} 0A{r} {r} 0 1 1 {r} 0A{r} {r} 0 1 1 {-r} 0Z"
     corners = {"square": 4, "diamond": 4, "triangle": 3, "star": 10}[shape]

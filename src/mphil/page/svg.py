@@ -335,7 +335,10 @@ def _rounded(values: Values) -> Range:
 
 
 def _whole_ticks(ends: Range) -> list[float]:
-    return [t for t in nice_ticks(*ends) if t == int(t)] or list(ends)
+    """Whole numbers where there are at least two: an axis with one number on it has no scale."""
+    ticks = nice_ticks(*ends)
+    whole = [tick for tick in ticks if tick == int(tick)]
+    return whole if len(whole) > 1 else ticks
 
 
 def _last(values: Values) -> float | None:

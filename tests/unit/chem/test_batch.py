@@ -3,7 +3,8 @@ import io
 import numpy as np
 import pytest
 
-from mphil.chem.batch import Batch, Issue, graph_batch, join, scaffold_batch
+from mphil.chem import batch as batch_module
+from mphil.chem.batch import Batch, Issue, graph_batch, join, molecule_batch, scaffold_batch
 from mphil.chem.worker import answer, receive, send
 
 ROWS = ["CCO", "C C", "c1ccccc1C", "", "O=C1O[Al]23(OC1=O)(OC(=O)C(=O)O2)OC(=O)C(=O)O3", "C"]
@@ -78,3 +79,25 @@ def test_issues_of_empty_batches_keep_their_rows():
         Issue(3, "empty", "there is nothing in it"),
         Issue(8, "empty", "there is nothing in it"),
     ]
+
+
+class TestMolecules:
+    def test_the_graph_is_that_of_the_canonical_spelling(self):
+        found = molecule_batch(["OCC", "C C", "C(C)O", "[H]OCC"], schema="good")
+        plain = graph_batch(["CCO"] * 3, schema="good", lenient=False)
+        assert found.arrays["canonical"].tobytes() == b"CCO" * 3
+        assert found.arrays["canonical_length"].tolist() == [3, 3, 3]
+        for name, array in plain.arrays.items():
+            np.testing.assert_array_equal(found.arrays[name], array)
+        assert (found.arrays["fingerprint"] == found.arrays["fingerprint"][0]).all()
+        assert found.arrays["fingerprint"].shape == (3, 256)
+        assert [(issue.row, issue.status) for issue in found.issues] == [(1, "whitespace")]
+
+    def test_a_spelling_that_cannot_be_read_again_is_an_issue_of_its_row(self, monkeypatch):
+        true = batch_module.MolToSmiles
+        monkeypatch.setattr(batch_module, "MolToSmiles", lambda mol: "C1CC" if mol.GetNumAtoms() == 2 else true(mol))
+        found = molecule_batch(["C C", "CC", "CCO", "", "CN"], schema="good")
+        expected = [(0, "whitespace"), (1, "syntax"), (3, "empty"), (4, "syntax")]
+        assert [(issue.row, issue.status) for issue in found.issues] == expected
+        assert found.arrays["canonical"].tobytes() == b"CCO"
+        assert found.arrays["n_nodes"].tolist() == [3]

@@ -253,3 +253,18 @@ def test_memory_does_not_grow_with_the_table(tmp_path, kind):
         assert rows == count
         peaks.append(most)
     assert peaks[1] < 1.2 * peaks[0] + 200_000, peaks
+
+
+def test_cells_of_rows_that_do_not_fit_can_be_kept(tmp_path):
+    path = written(tmp_path, "a.csv", "smiles,a,b\nCCO,1\nCCN,1,2,3\nCCC,1,2\n")
+    assert all_rows(path)[0] == [("", "", ""), ("", "", ""), ("CCC", "1", "2")]
+    rows, _, problems = all_rows(path, keep=True)
+    assert rows == [("CCO", "1", ""), ("CCN", "1", "2"), ("CCC", "1", "2")]
+    assert problems == {0: "ragged", 1: "ragged"}
+
+
+def test_names_as_they_stand_in_the_file(tmp_path):
+    table = open_table(written(tmp_path, "a.csv", "smiles, a ,a,\nCCO,1,2,3\n"))
+    assert table.fields == ("smiles", " a ", "a", "")
+    assert table.columns == ("smiles", "a", "a (2)", "column 4")
+    assert open_table(written(tmp_path, "b.csv", "CCO,1\nCCN,2\n")).fields == ()

@@ -1,0 +1,29 @@
+# A small image that answers: docker build -t mphil . ; docker run -p 8765:8765 -v "$PWD/runs/first/bundle:/bundle:ro" mphil
+FROM python:3.11-slim AS build
+WORKDIR /source
+RUN python -m venv /opt/mphil
+ENV PATH=/opt/mphil/bin:$PATH PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
+# torch first, from the index of CPU builds: the usual one pulls gigabytes of CUDA packages.
+COPY constraints.txt .
+RUN pip install -c constraints.txt --index-url https://download.pytorch.org/whl/cpu torch
+COPY pyproject.toml README.md LICENSE ./
+COPY src src
+RUN pip install -c constraints.txt '.[serve]'
+
+FROM python:3.11-slim
+# What RDKit's drawings link to.
+RUN apt-get update \
+    && apt-get install --yes --no-install-recommends libexpat1 libxext6 libxrender1 \
+    && rm -rf /var/lib/apt/lists/*
+COPY --from=build /opt/mphil /opt/mphil
+RUN useradd --create-home --uid 10001 mphil && mkdir /bundle && chown mphil /bundle
+# There is no C compiler in here for the fast path of the encoder; answers are the same without it.
+ENV PATH=/opt/mphil/bin:$PATH PYTHONUNBUFFERED=1 OMP_NUM_THREADS=1 MPHIL_FAST=0
+USER mphil
+WORKDIR /home/mphil
+VOLUME /bundle
+EXPOSE 8765
+HEALTHCHECK --start-period=60s --interval=30s --timeout=5s \
+    CMD ["python", "-c", "import urllib.request; urllib.request.urlopen('http://127.0.0.1:8765/healthz', timeout=4)"]
+ENTRYPOINT ["mphil"]
+CMD ["serve", "/bundle", "--host", "0.0.0.0", "--port", "8765"]

@@ -1,0 +1,153 @@
+"""What a bundle holds, as values in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field, model_validator
+from torch import Tensor
+
+from mphil.config import EncoderConfig, NamedArgs, Settings
+from mphil.task import Task
+from mphil.trust.calibration import Calibration
+from mphil.trust.conformal import Conformal
+from mphil.trust.ood import Bands
+
+Score = Literal["prototypes", "knn", "energy"]
+"""How far from training a graph is: by the method's own score, by its nearest training graphs, or by its logits."""
+
+LongText = Field(max_length=100_000)
+
+
+class MoleculeReading(Settings):
+    """How molecules were read in training, which is how they are read ever after.
+
+    Attributes:
+        column: of the table the model was trained on.
+        spelling: the graph is that of the canonical spelling, so that the way a molecule is written does not matter.
+        fragments: salts and other parts of a record are kept: they belong to the graph.
+        valence: a molecule with a valence that RDKit does not know is refused.
+        features: short name of the feature set.
+        featuriser: its name and version.
+        fingerprint: name and version of the fingerprint.
+    """
+
+    column: str = LongText
+    spelling: Literal["canonical"] = "canonical"
+    fragments: Literal["kept"] = "kept"
+    valence: Literal["strict"] = "strict"
+    features: Literal["good", "drugood"]
+    featuriser: str
+    fingerprint: str
+
+
+class BundleConfig(Settings):
+    """What is needed to build the model again and to name its answers.
+
+    Attributes:
+        task: what is asked.
+        method: name and hyperparameters.
+        encoder: settings of the encoder, with what the nodes and edges carry.
+        targets: names of the tasks.
+        classes: names of the classes of each task.
+        molecules: how molecules are read; None when the model takes graphs.
+        selection: the part that chose the epoch.
+        epoch: the chosen epoch.
+        seed: of the training.
+        data: the file, its rows and its split, for the reader.
+        versions: of the packages that made it.
+    """
+
+    task: Task
+    method: NamedArgs
+    encoder: EncoderConfig
+    targets: tuple[str, ...]
+    classes: tuple[str, ...]
+    molecules: MoleculeReading | None
+    selection: Literal["ood_val", "id_val"]
+    epoch: int = Field(ge=0)
+    seed: int = Field(ge=0)
+    data: dict[str, Any]
+    versions: dict[str, str]
+
+    @model_validator(mode="after")
+    def _every_answer_has_a_name(self) -> BundleConfig:
+        if len(self.targets) != self.task.n_tasks or len(self.classes) != self.task.n_classes:
+            raise ValueError(
+                f"{len(self.targets)} targets and {len(self.classes)} classes named, the task has "
+                f"{self.task.n_tasks} and {self.task.n_classes}"
+            )
+        return self
+
+
+@dataclass(frozen=True)
+class Trust:
+    """What was learned on held-out graphs about how far to trust the model.
+
+    Attributes:
+        score: which score says how far from training a graph is.
+        fitted_on: the part everything was fitted on.
+        calibration: from logits to probabilities; its method is `none` when there was nothing to fit it on.
+        conformal: sets of classes; None when there was nothing to fit them on.
+        bands: from scores to words; None likewise.
+        left_out: what is missing, and why.
+    """
+
+    score: Score
+    fitted_on: str
+    calibration: Calibration
+    conformal: Conformal | None = None
+    bands: Bands | None = None
+    left_out: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
+class References:
+    """The m training graphs, as far as new ones are compared with them.
+
+    Attributes:
+        embeddings: (m, p) float32; p = 0 when the method has none.
+        labels: (m, tasks) float32, NaN = missing.
+        rows: (m,) number of each in the file it came from, from 0.
+        fingerprints: (m, bytes) uint8 packed bits; None when they are no molecules.
+        smiles: (m,) canonical spelling; None likewise.
+    """
+
+    embeddings: NDArray[np.float32]
+    labels: NDArray[np.float32]
+    rows: NDArray[np.int64]
+    fingerprints: NDArray[np.uint8] | None = None
+    smiles: Sequence[str] | None = None
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+
+@dataclass(frozen=True, eq=False)
+class Bundle:
+    """A trained model with everything that its answers need.
+
+    Attributes:
+        config: what the model is.
+        state: its weights by name.
+        trust: how far to trust it.
+        references: the training graphs.
+        metrics: scores, for people and machines.
+        card: the page that describes it, HTML.
+        path: the folder it was read from, or None.
+        digest: checksum of its manifest, which names it; empty when it was not read from a folder.
+    """
+
+    config: BundleConfig
+    state: Mapping[str, Tensor]
+    trust: Trust
+    references: References
+    metrics: Mapping[str, Any]
+    card: str = ""
+    path: Path | None = None
+    digest: str = ""

@@ -1,0 +1,103 @@
+"""`mphil explain`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, Any, cast
+
+import typer
+
+from mphil.cli import show
+from mphil.errors import UsageError
+
+SHOWN = 3
+"""Molecules on the terminal, and parts of each."""
+
+
+def add_to(app: typer.Typer) -> None:
+    app.command(epilog="Example: mphil explain runs/first/bundle new.csv --out why")(explain)
+
+
+def explain(
+    bundle: Annotated[Path, typer.Argument(help="Folder of a bundle, as `mphil train FILE` writes it.")],
+    molecules: Annotated[
+        list[str] | None,
+        typer.Argument(help="A table of molecules, or SMILES; without, only the prototypes are explained."),
+    ] = None,
+    out: Annotated[Path, typer.Option(help="Folder to write: drawings, tables, index.html.")] = Path("explained"),
+    smiles: Annotated[str | None, typer.Option(help="Column of the molecules. [default: found]")] = None,
+    target: Annotated[str | None, typer.Option(help="Target that the page is about. [default: the first]")] = None,
+    by: Annotated[
+        str | None,
+        typer.Option(help="How atoms are scored: own, contribution, gradient or random. [default: own]"),
+    ] = None,
+    limit: Annotated[int, typer.Option(min=1, help="Rows of the table that are explained.")] = 200,
+    json: Annotated[bool, typer.Option("--json", help="Print a summary as JSON.")] = False,
+) -> None:
+    """Say why molecules are predicted as they are: decisive atoms, ranked substructures, and what prototypes stand for.
+
+    Writes a drawing of every molecule, molecules.csv, substructures.csv, and index.html with the sphere as a map.
+    """
+    from mphil.explain.report import write_report
+    from mphil.predictor import load
+
+    predictor = load(bundle)
+    rows = _rows(predictor, molecules or [], smiles, limit)
+    command = " ".join(["mphil", *sys.argv[1:]])
+    try:
+        report = write_report(predictor, rows, out, target=target or "", by=cast(Any, by), command=command)
+    except KeyboardInterrupt:
+        typer.echo(f"stopped; {out} is as it was before. The same command begins anew.", err=True)
+        raise
+    if json:
+        show.as_json({"out": str(out), **report.summary})
+        return
+    for note in report.notes:
+        typer.echo(f"note: {note}", err=True)
+    _print(report)
+    typer.echo(f"drawings, tables and page: {out}")
+    typer.echo(f"open this page: {(out / 'index.html').resolve()}")
+
+
+def _rows(predictor: Any, given: list[str], column: str | None, limit: int) -> Any:
+    """What the arguments stand for: a table, or molecules."""
+    from mphil.chem.parse import SmilesError, parse_smiles
+    from mphil.explain.report import Rows, read_rows
+
+    files = [text for text in given if Path(text).exists()]
+    if len(given) == 1 and files:
+        return read_rows(Path(given[0]), predictor, column=column or "", limit=limit)
+    if files:
+        raise UsageError(f"{files[0]} is a file; give one file, or SMILES")
+    if column:
+        raise UsageError("--smiles names a column of a table; these are molecules")
+    for text in given:
+        try:
+            parse_smiles(text)
+        except SmilesError as error:
+            raise UsageError(f"{text}: there is no such file, and {error}") from None
+    return Rows(given, "")
+
+
+def _print(report: Any) -> None:
+    """The first substructures of the first molecules."""
+    from rich.markup import escape
+
+    table = [
+        [
+            str(row),
+            escape(_shorten(one.smiles)),
+            escape(_shorten(part.smiles)),
+            f"{part.importance:.2f}",
+            part.told_drop,
+        ]
+        for row, one in list(zip(report.explained.rows, report.explained.explanations, strict=True))[:SHOWN]
+        for part in one.substructures[:SHOWN]
+    ]
+    if table:
+        show.table(["row", "molecule", "part", "importance", "drop"], table, title=f"atoms scored by: {report.by}")
+
+
+def _shorten(smiles: str) -> str:
+    return smiles if len(smiles) <= 60 else f"{smiles[:57]}..."

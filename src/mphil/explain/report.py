@@ -1,0 +1,223 @@
+"""Explanations as a folder: a drawing of every molecule, tables, and a page."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+
+from mphil.data.roles import find_roles
+from mphil.data.spreadsheet import harmless
+from mphil.data.table import open_table
+from mphil.errors import UnknownName, UsageError
+from mphil.explain.atoms import NAMES, By, ways
+from mphil.explain.gallery import Model, gallery_view
+from mphil.explain.prototypes import TrainingMolecules
+from mphil.explain.rows import ExplainedRows, explain_rows
+from mphil.files import replace_folder, write_json
+from mphil.page.gallery import render
+from mphil.predictor import Predictor
+
+LIMIT = 200
+"""Rows of a file that are explained unless more are asked for."""
+
+PAGE = "index.html"
+MOLECULES = "molecules.csv"
+SUBSTRUCTURES = "substructures.csv"
+SUMMARY = "explanations.json"
+DRAWINGS = "drawings"
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows to be explained.
+
+    Attributes:
+        smiles: the molecules.
+        source: where they come from, for the reader.
+        more: whether there are further rows that were left out.
+    """
+
+    smiles: Sequence[str]
+    source: str
+    more: bool = False
+
+
+def read_rows(path: Path, predictor: Predictor, *, column: str = "", limit: int = LIMIT) -> Rows:
+    """The first molecules of a table.
+
+    Args:
+        path: a table.
+        predictor: the column that it was trained on is taken if the table has it.
+        column: of the molecules; found when absent.
+        limit: how many rows.
+    """
+    table = open_table(path)
+    trained = predictor.bundle.config.molecules
+    if not column and trained is not None and trained.column in table.columns:
+        column = trained.column
+    column = column or find_roles(table).smiles
+    cells = (cell for chunk in table.chunks(columns=[column]) for cell in chunk.columns[column])
+    found = list(islice(cells, limit + 1))
+    return Rows(found[:limit], path.name, more=len(found) > limit)
+
+
+@dataclass(frozen=True, eq=False)
+class Report:
+    """A written report.
+
+    Attributes:
+        folder: where it is.
+        explained: the rows and their explanations.
+        by: how atoms were scored.
+        notes: what the reader should know.
+        summary: the whole in a few plain values.
+    """
+
+    folder: Path
+    explained: ExplainedRows
+    by: By
+    notes: tuple[str, ...]
+    summary: dict[str, object]
+
+
+def write_report(
+    predictor: Predictor,
+    rows: Rows,
+    out: Path,
+    *,
+    target: str = "",
+    by: By | None = None,
+    command: str = "",
+    progress: bool = True,
+) -> Report:
+    """Explain rows and write a folder: all of it or nothing.
+
+    Args:
+        predictor: a trained model.
+        rows: the molecules; none gives a page about the model alone.
+        out: the folder: new, empty, or one that this function wrote.
+        target: the task that the page is about, the first when absent.
+        by: how atoms are scored; see `mphil.explain.atoms.ways`.
+        command: the command that asked for it.
+        progress: show bars when there is a terminal.
+    """
+    config = predictor.bundle.config
+    if target and target not in config.targets:
+        raise UnknownName("target", target, config.targets)
+    if out.exists() and not (out.is_dir() and (not any(out.iterdir()) or (out / SUMMARY).exists())):
+        raise UsageError(f"{out} holds something else; name a new folder with --out")
+    task = config.targets.index(target) if target else 0
+    chosen = by or ways(predictor.method)[0]
+    explained = explain_rows(predictor, rows.smiles, by=chosen, progress=progress)
+    notes = _notes(predictor, rows, explained)
+    view = gallery_view(
+        _model(predictor, task),
+        explained.new_molecules(task),
+        eyebrow=f"mphil explain · {config.method.name}" + (f" · {rows.source}" if rows.source else ""),
+        making=_making(predictor, chosen, command),
+        notes=notes,
+        by=chosen,
+        progress=progress,
+    )
+    summary = _summary(predictor, rows, explained, chosen, notes)
+    with replace_folder(out) as draft:
+        (draft / DRAWINGS).mkdir()
+        for row, explanation in zip(explained.rows, explained.explanations, strict=True):
+            (draft / DRAWINGS / f"{row:06d}.svg").write_text(explanation.svg(), encoding="utf-8")
+        (draft / MOLECULES).write_text(_csv(_molecule_rows(rows, explained)), encoding="utf-8")
+        (draft / SUBSTRUCTURES).write_text(_csv(_substructure_rows(explained)), encoding="utf-8")
+        (draft / PAGE).write_text(render(view), encoding="utf-8")
+        write_json(draft / SUMMARY, summary)
+    return Report(out, explained, chosen, notes, summary)
+
+
+def _model(predictor: Predictor, task: int) -> Model:
+    config, references = predictor.bundle.config, predictor.bundle.references
+    training = TrainingMolecules(
+        references.smiles or (),
+        references.embeddings.astype(np.float64),
+        references.labels[:, task].astype(np.float64),
+    )
+    return Model(
+        predictor.method,
+        training,
+        config.classes,
+        task,
+        config.targets[task],
+        lambda smiles: predictor.read(smiles).store,
+    )
+
+
+def _notes(predictor: Predictor, rows: Rows, explained: ExplainedRows) -> tuple[str, ...]:
+    notes = list(predictor.notes)
+    unread = len(rows.smiles) - len(explained.rows)
+    if unread:
+        notes.append(f"{unread:,} of {len(rows.smiles):,} rows could not be read; {MOLECULES} says why.")
+    if rows.more:
+        notes.append(f"Only the first {len(rows.smiles):,} rows of {rows.source} are explained; --limit takes more.")
+    removed = sum(bool(np.isnan(one.scores).any()) for one in explained.explanations)
+    if removed:
+        notes.append(f"{removed:,} molecules have atoms that the model does not see; they are drawn without colour.")
+    if len(predictor.bundle.config.targets) > 1:
+        notes.append("The model answers several targets at once: atoms and drops are averaged over all of them.")
+    return tuple(notes)
+
+
+def _making(predictor: Predictor, by: By, command: str) -> list[tuple[str, str]]:
+    config = predictor.bundle.config
+    versions = ", ".join(f"{name} {version}" for name, version in config.versions.items())
+    told = [
+        ("Atoms scored by", NAMES[by]),
+        ("Drop", "of the model's own probability, before calibration, when the part is hidden"),
+        ("Model", f"{config.method.name}, epoch {config.epoch} chosen on {config.selection}, seed {config.seed}"),
+        ("Bundle", predictor.bundle.digest[:16] or "not from a folder"),
+        ("Trained with", versions),
+    ]
+    return [("Command", command), *told] if command else told
+
+
+def _molecule_rows(rows: Rows, explained: ExplainedRows) -> Iterator[list[object]]:
+    columns = explained.predictions.columns()
+    yield ["row", "smiles", "drawing", "atom_importance", *columns]
+    found = dict(zip(explained.rows, explained.explanations, strict=True))
+    for row, smiles in enumerate(rows.smiles):
+        one = found.get(row)
+        drawing = "" if one is None else f"{DRAWINGS}/{row:06d}.svg"
+        weights = "" if one is None else " ".join(f"{weight:.3f}" for weight in one.weights)
+        yield [row, smiles, drawing, weights, *(cells[row] for cells in columns.values())]
+
+
+def _substructure_rows(explained: ExplainedRows) -> Iterator[list[object]]:
+    yield ["row", "smiles", "rank", "kind", "part", "atoms", "importance", "drop"]
+    for row, one in zip(explained.rows, explained.explanations, strict=True):
+        for rank, part in enumerate(one.substructures, start=1):
+            atoms = " ".join(map(str, part.atoms))
+            yield [row, one.smiles, rank, part.kind, part.smiles, atoms, f"{part.importance:.4f}", f"{part.drop:.4f}"]
+
+
+def _summary(
+    predictor: Predictor, rows: Rows, explained: ExplainedRows, by: By, notes: Sequence[str]
+) -> dict[str, object]:
+    return {
+        "bundle": predictor.bundle.digest,
+        "method": predictor.bundle.config.method.name,
+        "source": rows.source,
+        "rows": len(rows.smiles),
+        "explained": len(explained.rows),
+        "atoms_scored_by": by,
+        "notes": list(notes),
+    }
+
+
+def _csv(rows: Iterable[Sequence[object]]) -> str:
+    """A table for programs and spreadsheets: no cell that somebody wrote is taken for a formula."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerows([harmless(cell) if isinstance(cell, str) else cell for cell in row] for row in rows)
+    return text.getvalue()

@@ -1,0 +1,71 @@
+"""Explanations of what a predictor says about rows of SMILES."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from mphil.data.progress import row_bar
+from mphil.errors import UsageError
+from mphil.explain.atoms import By
+from mphil.explain.gallery import UNKNOWN, NewMolecules
+from mphil.explain.molecules import Explanation, explain_molecules
+from mphil.predictor import Predictions, Predictor
+
+
+@dataclass(frozen=True, eq=False)
+class ExplainedRows:
+    """Answers about n rows, and the reasons for those that have one.
+
+    Attributes:
+        predictions: what the model says about every row.
+        rows: (k,) the rows that have an answer, ascending.
+        explanations: (k,) why.
+    """
+
+    predictions: Predictions
+    rows: tuple[int, ...]
+    explanations: tuple[Explanation, ...]
+
+    def new_molecules(self, task: int = 0) -> NewMolecules:
+        """The explained rows, for a page about one task."""
+        said, rows = self.predictions, np.array(self.rows, np.int64)
+        classes = said.prediction[rows, task]
+        if said.task.kind == "multiclass":
+            chances = said.probability[rows, classes]
+        else:
+            positive = said.probability[rows, task]
+            chances = np.where(classes == 1, positive, 1 - positive)
+        verdicts = [UNKNOWN] * len(rows) if said.domain is None else [str(said.domain[row]) for row in rows]
+        return NewMolecules(self.explanations, said.embedding[rows].astype(np.float64), classes, chances, verdicts)
+
+
+def explain_rows(
+    predictor: Predictor, smiles: Sequence[str], *, by: By | None = None, progress: bool = False
+) -> ExplainedRows:
+    """Predict molecules and say why; a row that cannot be read has a status and no explanation.
+
+    Args:
+        predictor: a trained model.
+        smiles: one molecule a row, in any spelling.
+        by: how atoms are scored; see `mphil.explain.atoms.ways`.
+        progress: show a bar when there is a terminal.
+
+    Raises:
+        UsageError: the model takes graphs that are no molecules.
+    """
+    if not predictor.takes_molecules:
+        raise UsageError("this model takes graphs that are no molecules; explanations are drawn on molecules")
+    molecules = predictor.read(smiles)
+    predictions = predictor.answer(molecules)
+    answered = [place for place, row in enumerate(molecules.kept.tolist()) if predictions.answered[row]]
+    rows = molecules.kept[answered].tolist()
+    store = molecules.store.select(torch.tensor(answered, dtype=torch.long))
+    with row_bar("explaining", len(rows), progress) as advance:
+        explanations = explain_molecules(
+            predictor.method, store, [smiles[row].strip() for row in rows], by=by, advance=advance
+        )
+    return ExplainedRows(predictions, tuple(rows), tuple(explanations))

@@ -1,0 +1,128 @@
+"""One pass through a method, and how far from training its outputs say a graph is."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from mphil.bundle import References
+from mphil.bundle.contents import Score
+from mphil.data.store import Batch
+from mphil.methods.base import Method
+from mphil.predictor.predictions import Floats, Numbers
+from mphil.task import Task
+from mphil.trust import ood
+
+Advance = Callable[[int], object]
+
+
+@dataclass(frozen=True, eq=False)
+class Outputs:
+    """What the model itself says about k graphs.
+
+    Attributes:
+        logits: (k, outputs).
+        embedding: (k, p) float32; p = 0 when the method has none.
+        own_score: (k,) the method's own out-of-distribution score, or None.
+        slots: (k, tasks) nearest prototype of the predicted class, or None.
+    """
+
+    logits: Floats
+    embedding: NDArray[np.float32]
+    own_score: Floats | None
+    slots: Numbers | None
+
+    def take(self, rows: Numbers) -> Outputs:
+        """Those of some graphs."""
+        if len(rows) == len(self.logits):
+            return self
+        own = None if self.own_score is None else self.own_score[rows]
+        return Outputs(self.logits[rows], self.embedding[rows], own, None if self.slots is None else self.slots[rows])
+
+
+def ask(method: Method, batches: Iterable[Batch], advance: Advance = lambda done: None) -> Outputs:
+    """Everything a method in evaluation mode can say about graphs; the encoder works once for each.
+
+    Args:
+        method: who is asked.
+        batches: the graphs.
+        advance: told how many more are done, batch by batch.
+    """
+    asked = questions(remembering(method))
+    found: dict[str, list[Tensor]] = {name: [] for name in asked}
+    with torch.no_grad():
+        for batch in batches:
+            for name, question in asked.items():
+                found[name].append(question(batch).cpu())
+            advance(len(batch.ptr) - 1)
+    task = method.task
+    widths = {"logits": task.n_outputs, "slots": task.n_tasks}
+    joined = {
+        name: (torch.cat(answers) if answers else torch.empty(0, widths.get(name, 0))).numpy()
+        for name, answers in found.items()
+    }
+    rows = len(joined["logits"])
+    own, slots = joined.get("own_score"), joined.get("slots")
+    return Outputs(
+        logits=joined["logits"].astype(np.float64),
+        embedding=joined.get("embedding", np.empty((rows, 0), np.float32)),
+        own_score=None if own is None else own.astype(np.float64).reshape(rows),
+        slots=None if slots is None else slots.astype(np.int64),
+    )
+
+
+def questions(method: Method) -> dict[str, Callable[[Batch], Tensor]]:
+    """What can be asked of a method, by the name of the output."""
+    asked: dict[str, Callable[[Batch], Tensor]] = {"logits": method.predict}
+    if implements(method, "embed"):
+        asked["embedding"] = method.embed
+    if implements(method, "ood_score"):
+        asked["own_score"] = method.ood_score
+    if (nearest := getattr(method, "nearest_prototype", None)) is not None:
+        asked["slots"] = nearest
+    return asked
+
+
+def implements(method: Method, name: str) -> bool:
+    """Whether a method has an optional part of the contract."""
+    return getattr(type(method), name) is not getattr(Method, name)
+
+
+def remembering(method: Method) -> Method:
+    """The same method, weights and all, that embeds a batch once and keeps the result with the batch.
+
+    Prediction, score and prototype each begin with the embedding, which is nearly all of the work.
+    """
+    twin = copy.copy(method)
+
+    def embed(batch: Batch) -> Tensor:
+        if "remembered" not in batch:
+            batch.remembered = method.embed(batch)
+        found: Tensor = batch.remembered
+        return found
+
+    if implements(method, "embed"):
+        twin.embed = embed  # type: ignore[method-assign]
+    return twin
+
+
+def distance(score: Score, outputs: Outputs, references: References, task: Task) -> Floats:
+    """(k,) how far from training each graph is, by the score that the bundle was made with."""
+    if score == "prototypes" and outputs.own_score is not None:
+        return ood.prototypes(outputs.own_score)
+    if score == "knn":
+        return ood.knn(outputs.embedding, references.embeddings)
+    return ood.energy(outputs.logits, task)
+
+
+def best_score(method: Method) -> Score:
+    """The score to use for a method: its own, or else its nearest training graphs, or else its logits."""
+    if implements(method, "ood_score"):
+        return "prototypes"
+    return "knn" if implements(method, "embed") else "energy"

@@ -1,0 +1,191 @@
+"""The predictor: reads molecules as in training, asks the model once, and says how far to trust the answer."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cached_property
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from mphil.bundle import Bundle, read_bundle
+from mphil.data.loader import Loader
+from mphil.data.molecules import OK, SMALL
+from mphil.data.pool import run
+from mphil.data.store import GraphStore
+from mphil.errors import UsageError
+from mphil.methods.base import Method, build_method
+from mphil.predictor.asking import Advance, Outputs, ask, distance
+from mphil.predictor.molecules import JOB, Molecules, as_molecules, cleaned
+from mphil.predictor.predictions import Predictions
+from mphil.trust.neighbours import most_similar
+
+BATCH = 256
+"""Graphs that go through the model at a time."""
+
+NOT_FINITE = ("not-finite", "the model gives no finite number for it")
+
+
+class Predictor:
+    """A trained model that answers.
+
+    Args:
+        bundle: what `read_bundle` gave.
+        batch_size: graphs that go through the model at a time; it changes no answer.
+        device: where the model works.
+
+    Attributes:
+        bundle: what it was made of.
+        method: the trained method, in evaluation mode.
+
+    Example:
+        >>> import mphil
+        >>> predictor = mphil.load("runs/first/bundle")  # doctest: +SKIP
+        >>> predictor.predict(["CCO", "C C"]).status  # doctest: +SKIP
+        ['ok', 'whitespace']
+    """
+
+    def __init__(self, bundle: Bundle, *, batch_size: int = BATCH, device: str = "cpu") -> None:
+        config = bundle.config
+        if batch_size < 1:
+            raise UsageError(f"batch_size must be 1 or more, not {batch_size}")
+        self.bundle, self.batch_size, self.device = bundle, batch_size, device
+        method = build_method(config.method.name, config.task, config.encoder, config.method.args)
+        method.load_state_dict(bundle.state)
+        self.method: Method = method.to(device).eval()
+
+    @property
+    def takes_molecules(self) -> bool:
+        """Whether it is asked about molecules; else about graphs."""
+        return self.bundle.config.molecules is not None
+
+    @cached_property
+    def notes(self) -> tuple[str, ...]:
+        """What somebody who reads the answers should know about this installation."""
+        made, here = self.bundle.config.versions.get("rdkit", "unknown"), version("rdkit")
+        if self.takes_molecules and made != here:
+            return (f"the bundle was made with RDKit {made}, this is {here}: a few molecules may read differently",)
+        return ()
+
+    def predict(self, smiles: Sequence[str], *, workers: int | None = None) -> Predictions:
+        """Answer about molecules; every spelling of a molecule gets the same answer.
+
+        Args:
+            smiles: one molecule a row; a row that cannot be read is answered with a status and a message.
+            workers: processes that read molecules; 0 works in this one, None chooses by the number of rows.
+
+        Raises:
+            UsageError: the bundle takes graphs, or a single string was given.
+        """
+        if isinstance(smiles, str):
+            raise UsageError("molecules come as a sequence of SMILES; for a single one, put it into a list")
+        if workers is None:
+            workers = 0 if len(smiles) <= SMALL else len(os.sched_getaffinity(0))
+        rows = cleaned(smiles)
+        job, options = self.reading
+        return self.answer(as_molecules(run(job, rows, options, workers=workers), len(rows), options["schema"]))
+
+    @property
+    def reading(self) -> tuple[str, dict[str, Any]]:
+        """The job, and its options, that reads rows of SMILES as they were read in training (see `data.pool`)."""
+        reading = self.bundle.config.molecules
+        if reading is None:
+            raise UsageError("this bundle was trained on graphs that are no molecules; use predict_graphs")
+        return JOB, {"schema": reading.features}
+
+    def read(self, smiles: Sequence[str]) -> Molecules:
+        """Molecules as in training, in this process: canonical spelling, graph, fingerprint."""
+        rows, (job, options) = cleaned(smiles), self.reading
+        return as_molecules(run(job, rows, options, workers=0), len(rows), options["schema"])
+
+    def answer(self, molecules: Molecules) -> Predictions:
+        """Answer about molecules that were read."""
+        references, kept = self.bundle.references, molecules.kept
+        said = self._judge(molecules.store)
+        answers = said.spread(kept, molecules.rows)
+        status, message = list(answers.status), list(answers.message)
+        for issue in molecules.issues:
+            status[issue.row], message[issue.row] = issue.status, issue.message
+        nearest, similarity = np.full(molecules.rows, -1), np.full(molecules.rows, np.nan)
+        assert references.fingerprints is not None
+        assert references.smiles is not None
+        nearest[kept], similarity[kept] = most_similar(molecules.fingerprints, references.fingerprints)
+        spelling = dict(zip(kept.tolist(), molecules.store.smiles or (), strict=True))
+        return replace(
+            answers,
+            status=status,
+            message=message,
+            smiles=[spelling.get(row, "") for row in range(molecules.rows)],
+            nearest=nearest,
+            nearest_smiles=["" if place < 0 else references.smiles[place] for place in nearest.tolist()],
+            similarity=similarity,
+        )
+
+    def predict_graphs(self, store: GraphStore, advance: Advance = lambda done: None) -> Predictions:
+        """Answer about graphs of the kind the model was trained on; `advance` is told how many more are done.
+
+        Raises:
+            UsageError: the graphs carry other features.
+        """
+        wanted = self.bundle.config.encoder
+        for level, mine, theirs in (
+            ("node", wanted.node, store.node_features),
+            ("edge", wanted.edge, store.edge_features),
+        ):
+            # Codes that did not occur here make the vocabulary of a column look smaller than it is.
+            same = mine.kind == theirs.kind and mine.width == theirs.width and mine.schema == theirs.schema
+            if not same or (mine.kind == "categorical" and any(map(int.__gt__, theirs.sizes, mine.sizes))):
+                raise UsageError(
+                    f"the {level} features of these graphs are {theirs.kind} of sizes {theirs.sizes}, "
+                    f"the model was trained on {mine.kind} of sizes {mine.sizes}"
+                )
+        return self._judge(store, advance)
+
+    def outputs(self, store: GraphStore, advance: Advance = lambda done: None) -> Outputs:
+        """What the model itself says about graphs, before any calibration; `advance` is told how many more are done."""
+        return ask(self.method, Loader(store, torch.arange(len(store)), self.batch_size, self.device), advance)
+
+    def _judge(self, store: GraphStore, advance: Advance = lambda done: None) -> Predictions:
+        """Answers about graphs, none of which is refused beforehand."""
+        config, trust = self.bundle.config, self.bundle.trust
+        outputs = self.outputs(store, advance)
+        finite = np.isfinite(outputs.logits).all(1) & np.isfinite(outputs.embedding).all(1)
+        kept = np.flatnonzero(finite)
+        sound = outputs.take(kept)
+        probability = trust.calibration.apply(sound.logits)
+        score = distance(trust.score, sound, self.bundle.references, config.task)
+        several = config.task.kind == "multiclass"
+        said = Predictions(
+            task=config.task,
+            targets=config.targets,
+            classes=config.classes,
+            status=[OK] * len(kept),
+            message=[""] * len(kept),
+            probability=probability,
+            prediction=probability.argmax(1)[:, None] if several else (probability > 0.5).astype(np.int64),
+            ood_score=score,
+            embedding=sound.embedding,
+            sets=None if trust.conformal is None else trust.conformal.sets(probability),
+            domain=None if trust.bands is None else trust.bands.verdict(score),
+            prototype=sound.slots,
+        )
+        return said.spread(kept, len(store), *NOT_FINITE)
+
+
+def load(path: Path | str, *, device: str = "cpu") -> Predictor:
+    """A predictor from the folder of a bundle.
+
+    Args:
+        path: what `mphil train FILE` calls the bundle.
+        device: where the model works.
+
+    Raises:
+        UsageError: there is no bundle in the folder.
+        IntegrityError: the bundle is damaged, or not one that this version reads.
+    """
+    return Predictor(read_bundle(path), device=device)

@@ -1,0 +1,161 @@
+"""Answers as columns: a row for every row that came in."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mphil.task import Task
+
+Floats = NDArray[np.float64]
+Numbers = NDArray[np.int64]
+
+Column = list[Any]
+"""Cells of a column: text, numbers, and None where there is nothing to say."""
+
+
+@dataclass(frozen=True, eq=False)
+class Predictions:
+    """What a model says about n rows. A row without an answer has a `status` that says why, NaN, -1 or empty text.
+
+    Attributes:
+        task: what was asked.
+        targets: names of the tasks.
+        classes: names of the classes of each task.
+        status: (n,) `ok`, or the code of a refusal.
+        message: (n,) the reason in a sentence, empty when all is well.
+        probability: (n, outputs) calibrated, of the classes, or of the positive label of each task.
+        prediction: (n, tasks) number of the likeliest class.
+        ood_score: (n,) how far from training, higher is further.
+        embedding: (n, p) float32, the vector a graph is classified by; p = 0 when the method has none.
+        sets: (n, tasks, classes) the classes that are plausible; None when the bundle has no conformal thresholds.
+        domain: (n,) `in domain`, `borderline` or `out of domain`; None when the bundle has no bands.
+        prototype: (n, tasks) slot of the nearest prototype of the predicted class, from 0; None without prototypes.
+        smiles: (n,) canonical spelling; None when the rows are graphs.
+        nearest: (n,) the most similar training molecule, its place among the references; None likewise.
+        nearest_smiles: (n,) its canonical spelling; None likewise.
+        similarity: (n,) its Tanimoto similarity; None likewise.
+    """
+
+    task: Task
+    targets: tuple[str, ...]
+    classes: tuple[str, ...]
+    status: Sequence[str]
+    message: Sequence[str]
+    probability: Floats
+    prediction: Numbers
+    ood_score: Floats
+    embedding: NDArray[np.float32]
+    sets: NDArray[np.bool_] | None = None
+    domain: NDArray[np.str_] | None = None
+    prototype: Numbers | None = None
+    smiles: Sequence[str] | None = None
+    nearest: Numbers | None = None
+    nearest_smiles: Sequence[str] | None = None
+    similarity: Floats | None = None
+
+    def __len__(self) -> int:
+        return len(self.status)
+
+    @property
+    def answered(self) -> NDArray[np.bool_]:
+        """(n,) whether a row has an answer."""
+        found: NDArray[np.bool_] = self.prediction[:, 0] >= 0
+        return found
+
+    def spread(self, rows: Numbers, total: int, status: str = "", message: str = "") -> Predictions:
+        """These answers in some of `total` rows, the others without an answer.
+
+        Args:
+            rows: (n,) where each answer goes.
+            total: how many rows there are.
+            status: of the others.
+            message: of the others.
+        """
+        if len(rows) == total:
+            return self
+
+        def wide(values: NDArray[Any] | None, empty: float | str | bool) -> Any:
+            if values is None:
+                return None
+            found = np.full((total, *values.shape[1:]), empty, values.dtype)
+            found[rows] = values
+            return found
+
+        statuses, messages = [status] * total, [message] * total
+        for row, own, words in zip(rows.tolist(), self.status, self.message, strict=True):
+            statuses[row], messages[row] = own, words
+        return replace(
+            self,
+            status=statuses,
+            message=messages,
+            probability=wide(self.probability, np.nan),
+            prediction=wide(self.prediction, -1),
+            ood_score=wide(self.ood_score, np.nan),
+            embedding=wide(self.embedding, np.nan),
+            sets=wide(self.sets, False),
+            domain=wide(self.domain, ""),
+            prototype=wide(self.prototype, -1),
+        )
+
+    def columns(self) -> dict[str, Column]:
+        """The table to show: name to its n cells, None where there is nothing to say.
+
+        One task gives `prediction`, `probability` (of the positive label; with several classes of the predicted one,
+        and then a `probability_CLASS` each), `conformal_set` and `prototype`; several tasks give these for each, as
+        `prediction_TARGET`. Then follow `ood_score`, `domain`, `nearest_training_molecule`, `similarity`, `status` and
+        `message`. What the bundle or the method does not have is no column.
+
+        A set is written `{inactive|active}`, a prototype `active#2`: its class and its number, from 1.
+        """
+        table: dict[str, Column] = {}
+        for number, target in enumerate(self.targets):
+            suffix = f"_{target}" if len(self.targets) > 1 else ""
+            table |= {f"{name}{suffix}": cells for name, cells in self._task_columns(number).items()}
+        table["ood_score"] = _numbers(self.ood_score)
+        if self.domain is not None:
+            table["domain"] = _texts(self.domain)
+        if self.nearest_smiles is not None and self.similarity is not None:
+            table["nearest_training_molecule"] = _texts(self.nearest_smiles)
+            table["similarity"] = _numbers(self.similarity)
+        table["status"] = list(self.status)
+        table["message"] = list(self.message)
+        return table
+
+    def _task_columns(self, number: int) -> dict[str, Column]:
+        """The columns of one task, under their short names."""
+        chosen = self.prediction[:, number].tolist()
+        columns: dict[str, Column] = {"prediction": [self.classes[c] if c >= 0 else None for c in chosen]}
+        if self.task.kind == "multiclass":
+            own = np.where(self.answered, self.probability.max(1), np.nan)
+            columns["probability"] = _numbers(own)
+            columns |= {f"probability_{name}": _numbers(self.probability[:, c]) for c, name in enumerate(self.classes)}
+        else:
+            columns["probability"] = _numbers(self.probability[:, number])
+        if self.sets is not None:
+            rows = zip(chosen, self.sets[:, number].tolist(), strict=True)
+            columns["conformal_set"] = [None if c < 0 else self._set(members) for c, members in rows]
+        if self.prototype is not None:
+            slots = zip(chosen, self.prototype[:, number].tolist(), strict=True)
+            columns["prototype"] = [None if c < 0 else f"{self.classes[c]}#{slot + 1}" for c, slot in slots]
+        return columns
+
+    def _set(self, members: Sequence[bool]) -> str:
+        return "{" + "|".join(name for name, inside in zip(self.classes, members, strict=True) if inside) + "}"
+
+
+def is_number(name: str) -> bool:
+    """Whether a column of `Predictions.columns` holds numbers."""
+    return name.startswith(("probability", "ood_score", "similarity"))
+
+
+def _numbers(values: Floats) -> Column:
+    return [None if value != value else value for value in values.tolist()]
+
+
+def _texts(values: Sequence[str] | NDArray[np.str_]) -> Column:
+    return [str(value) or None for value in values]

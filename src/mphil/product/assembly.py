@@ -1,0 +1,147 @@
+"""The parts of a bundle put together: chosen weights, what to trust, figures, card."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mphil.benchmarks.base import Benchmark
+from mphil.benchmarks.table import OwnData
+from mphil.bundle import Bundle, BundleConfig, MoleculeReading, References, Trust
+from mphil.bundle.folder import trust_values, weights_digest
+from mphil.chem.fingerprint import NAME
+from mphil.chem.schema import SCHEMAS
+from mphil.config import RunConfig
+from mphil.data.progress import row_bar
+from mphil.data.split import Part
+from mphil.page.card import card_page
+from mphil.predictor.asking import best_score
+from mphil.predictor.core import Predictor
+from mphil.product.fitting import fit_trust, measure
+from mphil.product.forest import TESTED
+from mphil.training.checkpoint import Checkpoints
+from mphil.training.run import Run, versions
+from mphil.trust.calibration import Calibration
+
+FEATURES: Literal["good"] = "good"
+"""The feature set that tables of molecules are read with."""
+
+Rule = Literal["ood_val", "id_val"]
+
+
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """A file that is read and split, and the settings it will be trained with.
+
+    Attributes:
+        own: what each row of the file is.
+        data: the graphs and their split.
+        config: the full settings of the run.
+        rule: the part that will choose the epoch.
+    """
+
+    own: OwnData
+    data: Benchmark
+    config: RunConfig
+    rule: Rule
+
+    @property
+    def domains(self) -> int | None:
+        """Different domains (scaffolds, sizes, values of a column) that the split goes by; None for other splits."""
+        numbers = self.data.store.extras["domain_id"]
+        return int(numbers.max()) + 1 if len(numbers) and numbers.max() >= 0 else None
+
+
+def assemble(
+    prepared: Prepared,
+    run: Run,
+    fingerprints: NDArray[np.uint8] | None,
+    scores: Mapping[str, Mapping[str, float | None]],
+    left_out: Mapping[str, str],
+) -> Bundle:
+    """The bundle of a finished run: chosen weights, what to trust, figures, card.
+
+    Args:
+        prepared: the file and the settings.
+        run: the finished run; without a folder, its method has the weights of the first rule that could choose.
+        fingerprints: (n, bytes) of all molecules of the data, or None for graphs.
+        scores: method to the metric of the test parts.
+        left_out: what could not be done, and why.
+    """
+    data, rule = prepared.data, prepared.rule
+    method = run.method
+    if run.folder is not None:
+        method.load_state_dict(Checkpoints(run.folder / "checkpoint").load(f"best-{rule}"))
+    nothing = Trust(best_score(method), "", Calibration("none", data.task.kind, data.task.n_outputs))
+    empty = References(np.empty((0, 0), np.float32), np.empty((0, 0), np.float32), np.empty(0, np.int64))
+    draft = Bundle(_bundle_config(prepared, run), method.state_dict(), nothing, empty, {})
+    predictor = Predictor(draft)
+    held: Part = "id_val" if len(data.split.id_val) else "ood_val"
+    parts = {part: graphs for part, graphs in data.split if part in ("train", held, *TESTED) and len(graphs)}
+    with row_bar("asking the model", sum(map(len, parts.values())), shown=True) as advance:
+        outputs = {part: predictor.outputs(data.store.select(graphs), advance) for part, graphs in parts.items()}
+    labels = {part: data.store.y[graphs].double().numpy() for part, graphs in parts.items()}
+    train = data.split.train
+    references = References(
+        embeddings=outputs["train"].embedding,
+        labels=data.store.y[train].numpy(),
+        rows=data.store.index[train].numpy(),
+        fingerprints=None if fingerprints is None else fingerprints[train.numpy()],
+        smiles=None if data.store.smiles is None else [data.store.smiles[i] for i in train.tolist()],
+    )
+    trust = fit_trust(held, outputs[held], labels[held], references, data.task, nothing.score)
+    tested = [part for part in TESTED if part in parts]
+    metrics = {
+        "metric": data.task.metric,
+        "selection": rule,
+        "epoch": draft.config.epoch,
+        "scores": {name: {part: found.get(part) for part in TESTED} for name, found in scores.items()},
+        "left_out": {**left_out, **trust.left_out},
+        "seconds": run.result["seconds"],
+        "trust": measure(
+            trust,
+            {part: outputs[part] for part in tested},
+            {part: labels[part] for part in tested},
+            references,
+            data.task,
+        ),
+    }
+    bundle = replace(draft, trust=trust, references=references, metrics=metrics)
+    card = card_page(bundle.config.model_dump(mode="json"), metrics, trust_values(trust), weights_digest(bundle.state))
+    return replace(bundle, card=card)
+
+
+def _bundle_config(prepared: Prepared, run: Run) -> BundleConfig:
+    data, config, own, rule = prepared.data, prepared.config, prepared.own, prepared.rule
+    split, parts = data.split, data.statistics()["parts"]
+    facts = {
+        "file": split.provenance["file"],
+        "rows": own.survey.rows,
+        "graphs": len(data.store),
+        "set_aside": len(own.issues),
+        "split": split.provenance["split"],
+        "parts": split.sizes,
+        "labels": {part: counts.get("labels", []) for part, counts in parts.items()},
+        "domains": prepared.domains,
+        "data_digest": run.result["data_digest"],
+        "split_digest": run.result["split_digest"],
+        "settings": config.train.model_dump(mode="json"),
+    }
+    reading = MoleculeReading(column=own.column, features=FEATURES, featuriser=SCHEMAS[FEATURES].name, fingerprint=NAME)
+    return BundleConfig(
+        task=data.task,
+        method=config.method,
+        encoder=config.encoder,
+        targets=tuple(target.name for target in own.survey.targets),
+        classes=data.classes or ("0", "1"),
+        molecules=reading if own.column else None,
+        selection=rule,
+        epoch=run.result["selections"][rule]["epoch"],
+        seed=config.seed,
+        data=facts,
+        versions=versions(),
+    )

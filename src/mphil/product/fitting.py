@@ -1,0 +1,124 @@
+"""What held-out graphs teach about a trained model, and what the test parts say of that."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mphil.bundle import References, Trust
+from mphil.bundle.contents import Score
+from mphil.evaluate.metrics import roc_auc
+from mphil.predictor.asking import Outputs, distance
+from mphil.task import Task
+from mphil.trust.calibration import Calibration, expected_calibration_error, log_loss, reliability
+from mphil.trust.conformal import Conformal
+from mphil.trust.ood import VERDICTS, Bands
+
+ALPHA = 0.1
+"""Share of true classes that a conformal set may miss."""
+
+ENOUGH = 20
+"""Held-out labels of every class from which on each class gets a threshold of its own."""
+
+BINS = 16
+"""Of the histogram of scores."""
+
+Labels = NDArray[np.float64]
+
+
+def fit_trust(part: str, outputs: Outputs, y: Labels, references: References, task: Task, score: Score) -> Trust:
+    """Calibration, conformal thresholds and bands, all from one held-out part.
+
+    Args:
+        part: its name.
+        outputs: what the model says about its n graphs.
+        y: (n, tasks) their labels, NaN = missing.
+        references: the training graphs.
+        task: what is asked.
+        score: which score the bands are for.
+    """
+    left_out = {}
+    calibration = Calibration.fit(outputs.logits, y, task, "temperature")
+    if len(calibration.left) == task.n_tasks:
+        left_out["calibration"] = f"{part} has no labels of two classes"
+    elif calibration.left:
+        left_out["calibration"] = f"{len(calibration.left)} tasks have no labels of two classes in {part}"
+    conformal = None
+    if np.isnan(y).all():
+        left_out["conformal sets"] = f"{part} has no labels"
+    else:
+        probability = calibration.apply(outputs.logits)
+        conformal = Conformal.fit(probability, y, task, alpha=ALPHA, per_class=_rarest(y, task) >= ENOUGH)
+    bands = Bands.fit(distance(score, outputs, references, task))
+    return Trust(score, part, calibration, conformal, bands, left_out)
+
+
+def measure(
+    trust: Trust, outputs: Mapping[str, Outputs], labels: Mapping[str, Labels], references: References, task: Task
+) -> dict[str, Any]:
+    """What becomes of the promises on the test parts: calibration, coverage, verdicts, reliability, scores.
+
+    Args:
+        trust: what was fitted.
+        outputs: part to what the model says about it.
+        labels: part to its (n, tasks) labels.
+        references: the training graphs.
+        task: what is asked.
+
+    Returns:
+        Plain values, for JSON.
+    """
+    own = Calibration("none", task.kind, task.n_outputs)
+    scores = {part: distance(trust.score, said, references, task) for part, said in outputs.items()}
+    parts = {}
+    for part, said in outputs.items():
+        y, probability = labels[part], trust.calibration.apply(said.logits)
+        points = reliability(probability, y, task)
+        parts[part] = {
+            "graphs": len(y),
+            "calibration_error": {
+                "before": expected_calibration_error(own.apply(said.logits), y, task),
+                "after": expected_calibration_error(probability, y, task),
+            },
+            "log_loss": {"before": log_loss(own.apply(said.logits), y, task), "after": log_loss(probability, y, task)},
+            "coverage": None if trust.conformal is None else asdict(trust.conformal.coverage(probability, y)),
+            "domain": None if trust.bands is None else _counts(trust.bands, scores[part]),
+            "reliability": {name: _plain(getattr(points, name)) for name in ("count", "predicted", "observed")},
+        }
+    found: dict[str, Any] = {"parts": parts, "histogram": _histogram(scores)}
+    if scores.keys() >= {"id_test", "ood_test"}:
+        joined = np.concatenate([scores["id_test"], scores["ood_test"]])
+        shifted = np.repeat([0.0, 1.0], [len(scores["id_test"]), len(scores["ood_test"])])
+        found["ood_auroc"] = roc_auc(joined, shifted)
+    return found
+
+
+def _rarest(y: Labels, task: Task) -> int:
+    """Labels of the rarest class in any task."""
+    return min(int((column == c).sum()) for column in y.T for c in range(task.n_classes))
+
+
+def _counts(bands: Bands, scores: NDArray[np.float64]) -> dict[str, int]:
+    found = bands.verdict(scores)
+    return {verdict: int((found == verdict).sum()) for verdict in VERDICTS}
+
+
+def _histogram(scores: Mapping[str, NDArray[np.float64]]) -> dict[str, Any]:
+    """Share of each part in bins of equal width; the few scores beyond the bulk are counted in the outer bins."""
+    values = np.concatenate([np.empty(0), *scores.values()])
+    low, high = np.quantile(values, (0.005, 0.995)) if len(values) else (0.0, 1.0)
+    edges = np.linspace(low, high if high > low else low + 1.0, BINS + 1)
+    shares = {
+        part: (np.histogram(found.clip(edges[0], edges[-1]), edges)[0] / max(1, len(found))).tolist()
+        for part, found in scores.items()
+    }
+    return {"edges": edges.tolist(), "share": shares}
+
+
+def _plain(values: NDArray[np.float64]) -> list[float | None]:
+    return [None if math.isnan(value) else value for value in values.tolist()]

@@ -1,0 +1,58 @@
+"""The folder of a training: held by one process, and refused when it holds something else."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from mphil.data.spreadsheet import harmless
+from mphil.data.survey import BadRow
+from mphil.errors import IntegrityError, UsageError
+from mphil.files import write_json
+from mphil.training.lock import lock_run
+
+MARKER = "product.json"
+ISSUES = "issues.csv"
+FORMAT = 1
+
+
+@contextmanager
+def held(out: Path, method: str) -> Iterator[None]:
+    """Hold a folder for a training: new, empty, or one that holds a training of this method.
+
+    Raises:
+        UsageError: it holds something else.
+        IntegrityError: another process is at work in it, or its marker is damaged.
+    """
+    marker = out / MARKER
+    if out.exists() and not marker.exists():
+        # Before the lock, which would already leave a trace in a folder that is not ours.
+        others = [path.name for path in out.iterdir() if not path.name.startswith((".lock", f".{MARKER}."))]
+        if others:
+            raise UsageError(f"{out} is not empty ({', '.join(sorted(others)[:3])}); choose another --out")
+    with lock_run(out):
+        if not marker.exists():
+            write_json(marker, {"format": FORMAT, "method": method})
+        elif (before := _method_of(marker)) != method:
+            raise UsageError(f"{out} holds a training of {before[:60]}, not of {method}; choose another --out")
+        yield
+
+
+def issue_table(issues: Sequence[BadRow]) -> str:
+    """The rows that were set aside, as CSV; rows count from 1 below the header, lines from 1."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["row", "line", "status", "message"])
+    writer.writerows([bad.row + 1, bad.line, bad.status, harmless(bad.message)] for bad in issues)
+    return text.getvalue()
+
+
+def _method_of(marker: Path) -> str:
+    try:
+        return str(json.loads(marker.read_bytes())["method"])
+    except (OSError, ValueError, KeyError, TypeError):
+        raise IntegrityError(f"{marker} cannot be read; restore it or choose another --out") from None

@@ -1,0 +1,166 @@
+"""Rows on their way to a file: CSV, TSV, both also gzip, and parquet, by the name of the file."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any, BinaryIO, Protocol
+
+from mphil.data.parquet import column_texts
+from mphil.data.spreadsheet import harmless
+from mphil.errors import UsageError
+from mphil.files import replace_file
+
+GROUP_ROWS = 65_536
+"""Rows that parquet keeps together."""
+
+GROUP_CELLS = 4_000_000
+DELIMITERS = {".csv": ",", ".tsv": "\t"}
+KINDS = ".csv, .tsv, .csv.gz, .tsv.gz or .parquet"
+
+
+class Writer(Protocol):
+    """Takes rows, a piece at a time.
+
+    Attributes:
+        escaped: cells so far that were put behind an apostrophe, lest a spreadsheet runs them.
+    """
+
+    escaped: int
+
+    def write(self, given: Sequence[Any], added: Sequence[Sequence[Any]]) -> None:
+        """Write some rows.
+
+        Args:
+            given: the columns of the table, of text or as Arrow arrays.
+            added: ours, of text, numbers and None.
+        """
+
+
+@contextmanager
+def open_writer(
+    path: Path, names: Sequence[str], fields: Sequence[Any] | None, added: Sequence[str], numbers: Sequence[bool]
+) -> Iterator[Writer]:
+    """A writer whose file takes the place of `path` when the block ends well, and vanishes otherwise.
+
+    Args:
+        path: the file; its name says how it is written.
+        names: columns of the table.
+        fields: their Arrow fields, when they come as Arrow arrays.
+        added: our columns.
+        numbers: whether each of ours holds numbers.
+
+    Raises:
+        UsageError: the name of the file does not say how it is to be written.
+    """
+    suffix, zipped = output_kind(path)
+    with ExitStack() as stack:
+        file: BinaryIO = stack.enter_context(replace_file(path))
+        if suffix == ".parquet":
+            with _ParquetRows(file, names, fields, added, numbers) as rows:
+                yield rows
+            return
+        if zipped:
+            file = stack.enter_context(gzip.GzipFile(fileobj=file, mode="wb", compresslevel=6, mtime=0))  # type: ignore[assignment]
+        text = io.TextIOWrapper(file, encoding="utf-8", newline="")
+        rows_of_text = _TextRows(text, [*names, *added], DELIMITERS[suffix])
+        yield rows_of_text
+        text.flush()
+        text.detach()
+
+
+def output_kind(path: Path) -> tuple[str, bool]:
+    """How a file is to be written: its suffix, and whether it is zipped."""
+    zipped = path.suffix.lower() == ".gz"
+    suffix = (path.with_suffix("") if zipped else path).suffix.lower()
+    if suffix not in (*DELIMITERS, ".parquet") or (zipped and suffix == ".parquet"):
+        raise UsageError(f"{path.name}: its name must end in {KINDS}")
+    return suffix, zipped
+
+
+class _PlainEnds:
+    """Ends lines with a plain line feed.
+
+    The csv module puts a cell in quotes when a character of it occurs in the end of a line: a carriage return must.
+    """
+
+    END = "\r\n"
+
+    def __init__(self, text: io.TextIOWrapper) -> None:
+        self._text = text
+
+    def write(self, line: str) -> int:
+        return self._text.write(line.removesuffix(self.END) + "\n")
+
+
+class _TextRows:
+    def __init__(self, text: io.TextIOWrapper, names: Sequence[str], delimiter: str) -> None:
+        self.escaped = 0
+        self._writer = csv.writer(_PlainEnds(text), delimiter=delimiter, lineterminator=_PlainEnds.END)
+        self._writer.writerow([self._safe(name) for name in names])
+
+    def write(self, given: Sequence[Any], added: Sequence[Sequence[Any]]) -> None:
+        texts = [cells if isinstance(cells, (list, tuple)) else column_texts(cells) for cells in given]
+        columns = [list(map(self._safe, cells)) for cells in texts]
+        columns += [[self._cell(cell) for cell in cells] for cells in added]
+        self._writer.writerows(zip(*columns, strict=True))
+
+    def _cell(self, cell: Any) -> str:
+        if cell is None:
+            return ""
+        return self._safe(cell) if isinstance(cell, str) else f"{cell:.6g}"
+
+    def _safe(self, cell: str) -> str:
+        safe = harmless(cell)
+        self.escaped += safe is not cell
+        return safe
+
+
+class _ParquetRows:
+    """Collects rows until there are enough for a row group."""
+
+    def __init__(
+        self,
+        file: BinaryIO,
+        names: Sequence[str],
+        fields: Sequence[Any] | None,
+        added: Sequence[str],
+        numbers: Sequence[bool],
+    ) -> None:
+        import pyarrow
+        from pyarrow import parquet
+
+        self._arrow, self.escaped = pyarrow, 0
+        text = pyarrow.string()
+        theirs = [pyarrow.field(name, text) for name in names] if fields is None else fields
+        kinds = (pyarrow.float64() if number else text for number in numbers)
+        self._schema = pyarrow.schema([*theirs, *map(pyarrow.field, added, kinds)])
+        self._writer = parquet.ParquetWriter(file, self._schema)
+        self._waiting: list[Any] = []
+        self._group = max(1, min(GROUP_ROWS, GROUP_CELLS // len(self._schema)))
+
+    def write(self, given: Sequence[Any], added: Sequence[Sequence[Any]]) -> None:
+        arrays = [
+            cells if isinstance(cells, self._arrow.Array) else self._arrow.array(cells, kind)
+            for cells, kind in zip([*given, *added], self._schema.types, strict=True)
+        ]
+        self._waiting.append(self._arrow.RecordBatch.from_arrays(arrays, schema=self._schema))
+        if sum(batch.num_rows for batch in self._waiting) >= self._group:
+            self._flush()
+
+    def _flush(self) -> None:
+        if self._waiting:
+            self._writer.write_table(self._arrow.Table.from_batches(self._waiting))
+            self._waiting = []
+
+    def __enter__(self) -> _ParquetRows:
+        return self
+
+    def __exit__(self, kind: object, *rest: object) -> None:
+        if kind is None:
+            self._flush()
+        self._writer.close()

@@ -1,0 +1,193 @@
+"""From predictions and explanations to what goes over the wire."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from mphil.chem.draw import molecule_svg
+from mphil.explain.atoms import NAMES
+from mphil.explain.molecules import Explanation
+from mphil.explain.rows import ExplainedRows
+from mphil.limits import MAX_REQUEST_BYTES, MAX_REQUEST_ROWS, MAX_UPLOAD_BYTES, MAX_UPLOAD_ROWS
+from mphil.predictor import Predictions
+from mphil.serve import schemas
+from mphil.serve.desk import Desk
+from mphil.serve.jobs import Job, Jobs
+from mphil.serve.results import PAGE, Cells, Results
+from mphil.serve.surroundings import Surroundings, drawing
+
+SMALL = (230, 160)
+LARGE = (520, 380)
+"""Pixels of a drawing in the table, and of one that stands alone."""
+
+OUTLINED = 6
+"""Parts of a molecule that are drawn."""
+
+
+def predict(desk: Desk, smiles: Sequence[str]) -> schemas.PredictResponse:
+    """The answers about molecules."""
+    said = desk.predict(smiles)
+    rows = _answers(said, smiles)
+    return schemas.PredictResponse(columns=list(said.columns()), rows=rows)
+
+
+def explain(desk: Desk, smiles: Sequence[str], target: str | None) -> schemas.ExplainResponse:
+    """The answers about molecules, with their reasons."""
+    around = desk.surroundings(desk.task(target))
+    explained = desk.explain(smiles, parts=True)
+    said = explained.predictions
+    found = dict(zip(explained.rows, explained.explanations, strict=True))
+    rows = [
+        schemas.Explained(
+            **answer.model_dump(),
+            reasons=_reasons(found[row], said, row, around) if row in found else None,
+            nearest_drawing=_nearest_drawing(answer.cells),
+        )
+        for row, answer in enumerate(_answers(said, smiles))
+    ]
+    return schemas.ExplainResponse(
+        columns=list(said.columns()), scored_by=NAMES[desk.by], prototypes=around.are_prototypes, rows=rows
+    )
+
+
+def page_of(desk: Desk, job: Job, results: Results, number: int) -> schemas.RowsResponse:
+    """The rows of a page, drawn."""
+    rows = results.page(number)
+    explained = explained_page(desk, job, results, number)
+    found = dict(zip(explained.rows, explained.explanations, strict=True))
+    spelling = explained.predictions.smiles or [""] * len(rows)
+    return schemas.RowsResponse(
+        page=number,
+        pages=results.pages,
+        columns=list(results.columns),
+        rows=[
+            schemas.PageRow(
+                row=one.row,
+                name=one.name,
+                smiles=one.smiles,
+                cells=one.cells,
+                canonical=spelling[place] or None,
+                drawing=found[place].svg(width=SMALL[0], height=SMALL[1]) if place in found else None,
+                nearest_drawing=_nearest_drawing(one.cells),
+            )
+            for place, one in enumerate(rows)
+        ],
+    )
+
+
+def explained_page(desk: Desk, job: Job, results: Results, number: int) -> ExplainedRows:
+    """The atoms of the molecules of a page; a row that the file has no answer for has none here either."""
+
+    def molecules() -> list[str]:
+        return [row.smiles if row.cells["status"] == "ok" else "" for row in results.page(number)]
+
+    return desk.explained_page((job.id, number), molecules)
+
+
+def labels_of(results: Results, number: int, explained: ExplainedRows) -> list[str]:
+    """What the explained rows of a page are called on the map."""
+    rows = results.page(number)
+    return [f"row {rows[place].row}, {rows[place].name or rows[place].smiles}" for place in explained.rows]
+
+
+def job_state(jobs: Jobs, job: Job) -> schemas.JobState:
+    """How far a file is."""
+    summary = None if job.summary is None else schemas.Summary.model_validate(job.summary.as_dict())
+    return schemas.JobState(
+        id=job.id,
+        name=job.name,
+        state=job.state,
+        ahead=jobs.ahead(job),
+        rows_done=job.done,
+        rows_expected=job.expected,
+        pages=job.results.pages if job.results else 0,
+        summary=summary,
+        error=job.error or None,
+        remedy="mend the file and send it again" if job.error else None,
+    )
+
+
+def model_facts(desk: Desk) -> schemas.ModelFacts:
+    """What is served."""
+    bundle = desk.predictor.bundle
+    config, trust, metrics = bundle.config, bundle.trust, bundle.metrics
+    return schemas.ModelFacts(
+        method=config.method.name,
+        task=config.task.kind,
+        targets=list(config.targets),
+        classes=list(config.classes),
+        columns=list(desk.predictor.predict([]).columns()),
+        metric=metrics.get("metric"),
+        scores=dict(metrics.get("scores", {})),
+        data={name: config.data[name] for name in ("file", "rows", "graphs", "split", "parts") if name in config.data},
+        training_molecules=len(bundle.references),
+        calibration=trust.calibration.method,
+        coverage=None if trust.conformal is None else 1 - trust.conformal.alpha,
+        domains=trust.bands is not None,
+        domain_score=trust.score,
+        scored_by=NAMES[desk.by],
+        prototypes=desk.surroundings(0).are_prototypes,
+        selection=config.selection,
+        epoch=config.epoch,
+        seed=config.seed,
+        digest=bundle.digest,
+        versions=config.versions,
+        notes=list(desk.predictor.notes),
+        limits={
+            "request_rows": MAX_REQUEST_ROWS,
+            "request_bytes": MAX_REQUEST_BYTES,
+            "file_rows": MAX_UPLOAD_ROWS,
+            "file_bytes": MAX_UPLOAD_BYTES,
+            "page_rows": PAGE,
+        },
+    )
+
+
+def _answers(said: Predictions, smiles: Sequence[str]) -> list[schemas.Answer]:
+    columns = said.columns()
+    return [
+        schemas.Answer(
+            smiles=text,
+            canonical=(said.smiles[row] if said.smiles else "") or None,
+            cells={name: cells[row] for name, cells in columns.items()},
+        )
+        for row, text in enumerate(smiles)
+    ]
+
+
+def _reasons(one: Explanation, said: Predictions, row: int, around: Surroundings) -> schemas.Reasons:
+    weights = one.weights.round(4).tolist()
+    width, height = LARGE
+    parts = [
+        schemas.Part(
+            kind=part.kind,
+            smiles=part.smiles,
+            atoms=list(part.atoms),
+            importance=part.importance,
+            drop=part.drop,
+            drawing=molecule_svg(one.smiles, weights=weights, outline=part.atoms, width=width, height=height)
+            if place < OUTLINED
+            else None,
+        )
+        for place, part in enumerate(one.substructures)
+    ]
+    prototypes = [
+        schemas.Prototype(
+            class_name=near.class_name,
+            number=near.number,
+            similarity=near.similarity,
+            members=near.members,
+            molecule=near.molecule,
+            drawing=drawing(near.molecule) if near.molecule else None,
+        )
+        for near in around.near(np.asarray(said.embedding[row]))
+    ]
+    picture = one.svg(outline=False, width=width, height=height)
+    return schemas.Reasons(drawing=picture, weights=weights, parts=parts, prototypes=prototypes)
+
+
+def _nearest_drawing(cells: Cells) -> str | None:
+    nearest = cells.get("nearest_training_molecule")
+    return drawing(nearest) if isinstance(nearest, str) else None

@@ -1,0 +1,107 @@
+"""The application: routes, errors, and what lives as long as the server does."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Collection
+from contextlib import asynccontextmanager
+from importlib.metadata import version
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from starlette.exceptions import HTTPException
+
+from mphil.errors import MphilError, UsageError
+from mphil.predictor import Predictor
+from mphil.serve import api, pages
+from mphil.serve.desk import Desk
+from mphil.serve.guard import LOCAL, Guard
+from mphil.serve.jobs import Jobs
+from mphil.serve.refusal import Refusal
+
+DOCS = "GET /docs lists the operations"
+
+_log = logging.getLogger(__name__)
+
+
+def create_app(predictor: Predictor, *, hosts: Collection[str] = LOCAL) -> FastAPI:
+    """The web application of a model.
+
+    Args:
+        predictor: the model; the application uses it alone from now on.
+        hosts: names and addresses by which it may be called.
+
+    Raises:
+        UsageError: the model takes graphs that are no molecules.
+    """
+    if not predictor.takes_molecules:
+        raise UsageError(
+            "this bundle takes graphs that are no molecules, the page shows molecules; use `mphil predict`"
+        )
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        # A job goes on for long, so it has a model of its own: questions need not wait for it.
+        second = Predictor(predictor.bundle, batch_size=predictor.batch_size, device=predictor.device)
+        with Desk(predictor) as desk, Jobs(second) as jobs:
+            app.state.desk, app.state.jobs = desk, jobs
+            trial = asyncio.create_task(desk.warm_up())
+            trial.add_done_callback(_tell_failure)
+            yield
+            trial.cancel()
+
+    app = FastAPI(
+        title="mphil",
+        version=version("mphil"),
+        description="Predictions of one trained model, with reasons and warnings.",
+        docs_url=None,
+        redoc_url=None,
+        lifespan=lifespan,
+    )
+    app.include_router(api.router)
+    app.include_router(pages.router)
+    app.add_middleware(Guard, hosts=hosts)
+    app.add_exception_handler(Refusal, _refused)
+    app.add_exception_handler(MphilError, _unusable)
+    app.add_exception_handler(RequestValidationError, _malformed)
+    app.add_exception_handler(HTTPException, _unknown)
+    app.add_exception_handler(Exception, _fault)
+    return app
+
+
+def _tell_failure(trial: asyncio.Task[None]) -> None:
+    if not trial.cancelled() and (error := trial.exception()) is not None:
+        _log.error("the model does not answer", exc_info=error)
+
+
+def _problem(status: int, error: str, remedy: str) -> JSONResponse:
+    return JSONResponse(Refusal(status, error, remedy).content(), status)
+
+
+async def _refused(request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, Refusal)
+    return JSONResponse(error.content(), error.status)
+
+
+async def _unusable(request: Request, error: Exception) -> JSONResponse:
+    return _problem(400, str(error), "change the request accordingly")
+
+
+async def _malformed(request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, RequestValidationError)
+    first = error.errors()[0]
+    place = ".".join(str(step) for step in first["loc"])
+    return _problem(422, f"{place}: {first['msg']}", DOCS)
+
+
+async def _unknown(request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, HTTPException)
+    answer = _problem(error.status_code, str(error.detail), DOCS)
+    answer.headers.update(error.headers or {})
+    return answer
+
+
+async def _fault(request: Request, error: Exception) -> JSONResponse:
+    return _problem(500, "a fault in the program", "the terminal of the server says more")

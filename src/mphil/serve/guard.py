@@ -1,0 +1,162 @@
+"""The doorkeeper: what a request must look like before anything else sees it, and what every answer carries.
+
+A server on this machine can be reached by any page that is open in its browser. Three rules keep those out. The `Host`
+must be ours, so that a name that was pointed at this machine later (DNS rebinding) does not help. A request that
+changes something must come from our own origin. Bodies must have a content type that a foreign form cannot send.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Collection, Mapping, MutableMapping
+from typing import Any
+from urllib.parse import urlsplit
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from mphil.limits import MAX_REQUEST_BYTES, MAX_UPLOAD_BYTES
+from mphil.serve.refusal import Refusal
+
+LOCAL = ("127.0.0.1", "localhost", "::1")
+"""What this machine is called by itself."""
+
+EVERYWHERE = ("0.0.0.0", "::")
+"""Addresses to listen on that stand for all addresses of the machine."""
+
+UPLOAD = "/api/files"
+"""The only path whose body is not JSON."""
+
+_HOST = re.compile(r"(?:\[(?P<address>[0-9a-f:.]+)\]|(?P<name>[^:\[\]]+))(?::[0-9]*)?")
+SAFE = ("GET", "HEAD", "OPTIONS")
+
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src data:; connect-src 'self'; frame-src 'self'; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+HEADERS: Mapping[str, str] = {
+    "content-security-policy": POLICY,
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "cache-control": "no-store",
+}
+"""Of every answer that does not say otherwise."""
+
+
+class Guard:
+    """Lets requests through that may be answered, and sets the headers of the answers.
+
+    Args:
+        app: what is guarded.
+        hosts: names and addresses that a request may use for us; one of `EVERYWHERE` lets any address pass, no name.
+    """
+
+    def __init__(self, app: ASGIApp, hosts: Collection[str] = LOCAL) -> None:
+        self.app, self.hosts = app, frozenset(host.lower() for host in hosts)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a refused request, pass on all others."""
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                _complete(message)
+            await send(message)
+
+        try:
+            check(scope["method"], scope["path"], Headers(scope=scope), self.hosts)
+        except Refusal as refusal:
+            await _refuse(refusal, send_with_headers)
+            return
+        await self.app(scope, receive, send_with_headers)
+
+
+def check(method: str, path: str, headers: Mapping[str, str], hosts: Collection[str]) -> None:
+    """Look at a request before its body is read.
+
+    Raises:
+        Refusal: it must not be answered.
+
+    Example:
+        >>> check("GET", "/", {"host": "localhost:8000"}, LOCAL)
+        >>> check("GET", "/", {"host": "evil.example"}, LOCAL)
+        Traceback (most recent call last):
+        ...
+        mphil.serve.refusal.Refusal: this server does not answer for 'evil.example'
+    """
+    host = headers.get("host", "")
+    if not is_ours(host, hosts):
+        remedy = "use the address that the server printed, or start it with --allow-host NAME"
+        raise Refusal(421, f"this server does not answer for {host[:100]!r}", remedy)
+    if method in SAFE:
+        return
+    origin, site = headers.get("origin"), headers.get("sec-fetch-site", "none")
+    foreign = origin is not None and urlsplit(origin).netloc.lower() != host.lower()
+    if foreign or site not in ("none", "same-origin"):
+        raise Refusal(403, "the request comes from another page", "send it from the server's own page or a program")
+    if method == "POST":
+        _check_body(path, headers)
+
+
+def is_ours(host: str, hosts: Collection[str]) -> bool:
+    """Whether a Host header names this server; the port does not matter.
+
+    Example:
+        >>> [is_ours(host, ("localhost", "::1")) for host in ("LOCALHOST:80", "[::1]:80", "localhost.evil.example", "")]
+        [True, True, False, False]
+    """
+    match = _HOST.fullmatch(host.lower())
+    if match is None:
+        return False
+    name = match["address"] or match["name"]
+    if name in hosts:
+        return True
+    return any(wildcard in hosts for wildcard in EVERYWHERE) and _is_address(name)
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True
+
+
+def _check_body(path: str, headers: Mapping[str, str]) -> None:
+    upload = path == UPLOAD
+    wanted = "application/octet-stream" if upload else "application/json"
+    given = headers.get("content-type", "").partition(";")[0].strip().lower()
+    if given != wanted:
+        raise Refusal(415, f"the content type is {given[:100] or 'missing'!r}", f"send the body as {wanted}")
+    most, length = MAX_UPLOAD_BYTES if upload else MAX_REQUEST_BYTES, headers.get("content-length")
+    if length is None:
+        if not upload:
+            raise Refusal(411, "the request does not say how long it is", "send a Content-Length")
+    elif not length.isascii() or not length.isdigit() or int(length) > most:
+        raise too_large(most)
+
+
+def too_large(most: int) -> Refusal:
+    """What is said of a body of more bytes than are taken."""
+    remedy = "send less at a time; files of any size are answered by `mphil predict BUNDLE FILE`"
+    return Refusal(413, f"the body has more than {most:,} bytes", remedy)
+
+
+def _complete(message: MutableMapping[str, Any]) -> None:
+    headers = MutableHeaders(scope=message)
+    for name, value in HEADERS.items():
+        headers.setdefault(name, value)
+
+
+async def _refuse(refusal: Refusal, send: Send) -> None:
+    body = refusal.body()
+    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+    # What is left of the body is not read, so the connection cannot be used again.
+    headers.append((b"connection", b"close"))
+    await send({"type": "http.response.start", "status": refusal.status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})

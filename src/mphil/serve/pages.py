@@ -1,0 +1,90 @@
+"""What a browser is given: the page itself, its scripts and styles, the map, the model card, the list of operations."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request
+from fastapi.responses import HTMLResponse, Response
+
+from mphil.page.document import page, resource
+from mphil.page.map import map_scripts, molecule_map
+from mphil.page.palette import stylesheet
+from mphil.serve import answers
+from mphil.serve.api import DeskOf, JobOf, PageNumber, ResultsOf, check_page
+from mphil.serve.operations import operations_page
+from mphil.serve.refusal import Refusal
+
+SCRIPTS = ("main.js", "api.js", "elements.js", "table.js", "details.js")
+STYLES = "style.css"
+
+INSIDE = "frame-ancestors 'self'"
+"""Policy of the map: its own, in the document, lists its scripts by their hash; our page may show it in a frame."""
+
+CARD = "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'none'"
+"""Policy of the card, which comes with the bundle: to be looked at, nothing in it runs."""
+
+MAP_STYLE = "body { max-width: none; padding: 0 4px 1rem; } .sphere h3 { margin-top: 0.5rem; }"
+NO_MAP = "<p>There is no map: the method has no embedding, or the bundle no training molecules with labels.</p>"
+
+router = APIRouter(include_in_schema=False)
+
+
+def asset(name: str) -> str:
+    """Text of a file of the page."""
+    return files("mphil.serve").joinpath("page", name).read_text(encoding="utf-8")
+
+
+@router.get("/")
+async def index() -> HTMLResponse:
+    """The page."""
+    return HTMLResponse(asset("index.html"))
+
+
+@router.get("/static/{name}")
+async def static(name: str) -> Response:
+    """A script or the style sheet, by its exact name; nothing else of the disk can be asked for."""
+    if name == STYLES:
+        return Response("\n".join([stylesheet(), resource("style.css"), asset(STYLES)]), media_type="text/css")
+    if name in SCRIPTS:
+        return Response(asset(name), media_type="text/javascript")
+    raise Refusal(404, "there is no such file", "open / instead")
+
+
+@router.get("/map/{job_id}")
+async def sphere_map(
+    job: JobOf,
+    results: ResultsOf,
+    desk: DeskOf,
+    number: Annotated[PageNumber, Query(alias="page")] = 1,
+    target: str | None = None,
+) -> HTMLResponse:
+    """The molecules of a page of answers on the sphere, among those of training."""
+    check_page(results, number)
+    task = desk.task(target)
+
+    def draw() -> str:
+        explained = answers.explained_page(desk, job, results, number)
+        labels = answers.labels_of(results, number, explained)
+        view = desk.surroundings(task).map(explained.new_molecules(task), labels)
+        body = NO_MAP if view is None else molecule_map(view, identifier="sphere")
+        scripts = [] if view is None else map_scripts()
+        return page("Map", body, scripts=scripts, styles=[resource("gallery.css"), MAP_STYLE])
+
+    return HTMLResponse(await desk.ask(draw), headers={"content-security-policy": INSIDE})
+
+
+@router.get("/card")
+async def card(desk: DeskOf) -> HTMLResponse:
+    """The model card of the bundle."""
+    text = desk.predictor.bundle.card
+    if not text:
+        raise Refusal(404, "the bundle has no card", "train it again to get one")
+    return HTMLResponse(text, headers={"content-security-policy": CARD})
+
+
+@router.get("/docs")
+async def docs(request: Request) -> HTMLResponse:
+    """The operations of the API."""
+    return HTMLResponse(operations_page(request.app.openapi()))

@@ -1,0 +1,94 @@
+"""Listening on an address until somebody presses Ctrl-C."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable, Sequence
+
+import uvicorn
+
+from mphil.errors import UsageError
+from mphil.predictor import Predictor
+from mphil.serve.app import create_app
+from mphil.serve.guard import EVERYWHERE, LOCAL
+
+GRACE_SECONDS = 2
+"""How long answers that are under way may take once the server is to end."""
+
+MOST_CONNECTIONS = 100
+
+
+def serve(
+    predictor: Predictor,
+    *,
+    host: str = "127.0.0.1",
+    port: int = 0,
+    allow: Sequence[str] = (),
+    ready: Callable[[str], object] = lambda address: None,
+) -> None:
+    """Answer requests until the process is interrupted.
+
+    Args:
+        predictor: the model.
+        host: address to listen on; only this machine can reach the usual one.
+        port: to listen on; 0 takes a free one.
+        allow: further names by which the server may be called.
+        ready: told the address once it is open.
+
+    Raises:
+        UsageError: the address cannot be listened on.
+        KeyboardInterrupt: the process was interrupted; everything is put away by then.
+    """
+    with _listening(host, port) as listener:
+        names = {*LOCAL, host, *allow, *([socket.gethostname()] if host in EVERYWHERE else [])}
+        config = uvicorn.Config(
+            create_app(predictor, hosts=names),
+            http="h11",
+            ws="none",
+            lifespan="on",
+            log_level="warning",
+            access_log=False,
+            server_header=False,
+            limit_concurrency=MOST_CONNECTIONS,
+            timeout_graceful_shutdown=GRACE_SECONDS,
+        )
+        address = _address("127.0.0.1" if host in EVERYWHERE else host, listener.getsockname()[1])
+        _Server(config, lambda: ready(address)).run(sockets=[listener])
+
+
+class _Server(uvicorn.Server):
+    """A server that says when it listens."""
+
+    def __init__(self, config: uvicorn.Config, ready: Callable[[], object]) -> None:
+        super().__init__(config)
+        self._ready = ready
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        if self.started:
+            self._ready()
+
+
+def _listening(host: str, port: int) -> socket.socket:
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        listener = socket.socket(family, kind, protocol)
+    except OSError as error:
+        raise UsageError(f"--host {host}: {error.strerror or error}") from None
+    try:
+        # A server that just ended must not keep the next one from its port.
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(address)
+        listener.listen()
+    except OSError as error:
+        listener.close()
+        raise UsageError(
+            f"cannot listen on {host} port {port}: {error.strerror or error}; --port 0 takes a free port"
+        ) from None
+    return listener
+
+
+def _address(host: str, port: int) -> str:
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"

@@ -1,0 +1,72 @@
+"""Small bundles made by hand, for tests of whatever is built on one."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+
+from mphil.benchmarks.base import Benchmark, benchmark
+from mphil.bundle import Bundle, BundleConfig, MoleculeReading, References, Trust
+from mphil.chem.fingerprint import NAME as FINGERPRINT
+from mphil.chem.fingerprint import morgan_fingerprints
+from mphil.chem.parse import parse_smiles
+from mphil.chem.schema import GOOD
+from mphil.config import NamedArgs
+from mphil.data.loader import Loader
+from mphil.evaluate.prediction import gather, predict_logits, probabilities
+from mphil.training.run import Run, train, versions
+from mphil.trust.calibration import Calibration
+from mphil.trust.conformal import Conformal
+from mphil.trust.ood import Bands
+
+
+def trained(method: str = "mphil", *, graphs: int = 120, epochs: int = 2, seed: int = 0, **args) -> Run:
+    """A run on decoy molecules that takes a second."""
+    data = benchmark("decoy-scaffold", graphs=graphs)
+    settings = {"epochs": epochs, "batch_size": 24}
+    return train(data, {"name": method, **args}, seed=seed, train=settings, encoder={"width": 16, "layers": 2})
+
+
+def bundle_of(run: Run, *, training: int = 40) -> Bundle:
+    """The bundle of a run, with some of its training molecules as references."""
+    data, config, method = run.benchmark, run.config, run.method.eval()
+    graphs = data.split.train[:training]
+    smiles = [data.store.smiles[i] for i in graphs.tolist()]
+    calibration, conformal, bands = _trust(run, data)
+    return Bundle(
+        config=BundleConfig(
+            task=data.task,
+            method=NamedArgs(name=config.method.name, args=config.method.args),
+            encoder=config.encoder,
+            targets=("label",),
+            classes=data.classes,
+            molecules=MoleculeReading(column="smiles", features="good", featuriser=GOOD.name, fingerprint=FINGERPRINT),
+            selection="ood_val",
+            epoch=1,
+            seed=config.seed,
+            data={"file": "made.csv"},
+            versions=versions(),
+        ),
+        state={name: value.clone() for name, value in method.state_dict().items()},
+        trust=Trust("prototypes" if hasattr(method, "bank") else "energy", "id_val", calibration, conformal, bands),
+        references=References(
+            embeddings=gather(method, Loader(data.store, graphs, 64), method.embed).numpy(),
+            labels=data.store.y[graphs].numpy(),
+            rows=np.arange(len(graphs)),
+            fingerprints=morgan_fingerprints([parse_smiles(text) for text in smiles]),
+            smiles=smiles,
+        ),
+        metrics={},
+        card="<!DOCTYPE html><title>card</title>",
+    )
+
+
+def _trust(run: Run, data: Benchmark) -> tuple[Calibration, Conformal, Bands]:
+    held_out = data.split.id_val
+    logits = predict_logits(run.method, Loader(data.store, held_out, 64))
+    y = data.store.y[held_out]
+    calibration = Calibration.fit(logits, y, data.task)
+    scores = torch.zeros(len(held_out))
+    if hasattr(run.method, "bank"):
+        scores = gather(run.method, Loader(data.store, held_out, 64), run.method.ood_score)
+    return calibration, Conformal.fit(probabilities(logits, data.task.kind), y, data.task), Bands.fit(scores)

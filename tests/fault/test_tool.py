@@ -1,0 +1,130 @@
+"""A chemist's commands that are stopped or killed: nothing half is left, and the same command goes on."""
+
+import json
+import shutil
+import signal
+
+import pyarrow
+import pytest
+from pyarrow import parquet
+
+from mphil.bundle import read_bundle
+from tests.command import call, saved_step, wait_until
+from tests.products import SET, binary_table, molecules, rows_of, write_table
+
+TINY = [text for pair in SET for text in ("--set", pair)]
+LONG = ["--set", "encoder.width=8", "--set", "encoder.layers=2", "--set", "train.batch_size=4"]
+LONG += ["--set", "train.epochs=4", "--no-baselines"]
+EVERY_BATCH = ["--set", "train.checkpoint_minutes=0"]
+
+
+def drafts(folder):
+    return [path.name for path in folder.rglob(".*draft-*")]
+
+
+@pytest.fixture(scope="module")
+def uncut(tmp_path_factory):
+    """A table, and the bundle of a training that nobody disturbed."""
+    folder = tmp_path_factory.mktemp("uncut")
+    table = binary_table(folder / "assay.csv")
+    assert call("train", table, *LONG, "--out", folder / "out").code == 0
+    return table, read_bundle(folder / "out" / "bundle")
+
+
+class TestTraining:
+    @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
+    def test_a_training_that_is_cut_ends_like_one_that_is_not(self, commands, uncut, tmp_path, number):
+        table, expected = uncut
+        folder = tmp_path / "cut"
+        command = ["train", table, *LONG, "--out", folder]
+        process = commands.start(*command, *EVERY_BATCH)
+        wait_until(lambda: saved_step(folder / "mphil") >= 5)
+        process.send(number)
+        ended = process.wait()
+        assert ended.code != 0
+        assert not (folder / "bundle").exists()
+        if number == signal.SIGINT:
+            assert "Give the same command again to go on." in ended.err
+        assert commands.start(*command).wait().code == 0
+        found = read_bundle(folder / "bundle")
+        assert (found.config, found.trust) == (expected.config, expected.trust)
+        assert all((found.state[name] == expected.state[name]).all() for name in expected.state)
+        assert drafts(folder) == []
+
+    def test_a_bundle_stays_while_the_next_one_is_made(self, product, commands, tmp_path):
+        folder = shutil.copytree(product.folder, tmp_path / "out")
+        before = read_bundle(folder / "bundle").digest
+        shutil.rmtree(folder / "mphil")
+        table = product.folder.parent / "assay.csv"
+        process = commands.start("train", table, "--out", folder, *TINY)
+        wait_until((folder / "mphil" / "config.json").exists)
+        process.send(signal.SIGKILL)
+        process.wait()
+        assert read_bundle(folder / "bundle").digest == before
+
+
+class TestPredicting:
+    def big(self, tmp_path):
+        return write_table(tmp_path / "big.csv", {"smiles": molecules() * 100})
+
+    @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
+    def test_no_half_file(self, product, commands, tmp_path, number):
+        out = tmp_path / "out.csv"
+        process = commands.start("predict", product.path, self.big(tmp_path), "--out", out)
+        wait_until(lambda: any(path.stat().st_size for path in tmp_path.glob(".out.csv.draft-*")))
+        process.send(number)
+        ended = process.wait()
+        assert ended.code != 0
+        assert not out.exists()
+        if number != signal.SIGKILL:
+            assert drafts(tmp_path) == []
+            assert f"nothing was written to {out}. Give the same command again" in ended.err
+
+    def test_a_folder_goes_on_file_by_file(self, product, commands, tmp_path):
+        folder, out = tmp_path / "in", tmp_path / "out"
+        folder.mkdir()
+        for name in ("a", "b"):
+            parquet.write_table(pyarrow.table({"smiles": molecules()[:20]}), folder / f"{name}.parquet")
+        write_table(folder / "c.csv", {"smiles": molecules() * 40})
+        process = commands.start("predict", product.path, folder, "--out", out)
+        wait_until((out / ".done" / "b.parquet.json").exists)
+        process.send(signal.SIGINT)
+        ended = process.wait()
+        assert "The same command goes on with the others." in ended.err
+        assert sorted(path.name for path in out.glob("[!.]*")) == ["a.parquet", "b.parquet"]
+        again = commands.start("predict", product.path, folder, "--out", out, "--json").wait()
+        assert again.code == 0
+        found = json.loads(again.out)
+        assert found["before"] == ["a.parquet", "b.parquet"]
+        assert found["rows"] == 40 * len(molecules()) == len(rows_of(out / "c.csv")) - 1
+
+
+@pytest.mark.slow
+def test_a_folder_on_a_cluster(product, tmp_path, monkeypatch):
+    """A real Ray on this machine: one file a processor, what is finished is not done again."""
+    cluster_utils = pytest.importorskip("ray.cluster_utils")
+    monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+    monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
+    monkeypatch.setattr("ray._private.ray_constants.ENABLE_RAY_CLUSTER", False)
+    node = {"num_cpus": 2, "object_store_memory": 80 * 1024**2, "node_ip_address": "127.0.0.1"}
+    folder, out = tmp_path / "in", tmp_path / "out"
+    folder.mkdir()
+    for number in range(3):
+        parquet.write_table(pyarrow.table({"smiles": molecules()[number::3]}), folder / f"{number}.parquet")
+    (folder / "3.parquet").write_bytes(b"PAR1 and nothing else")
+    cluster = cluster_utils.Cluster(initialize_head=True, head_node_args={**node, "include_dashboard": False})
+    try:
+        command = ("predict", product.path, folder, "--out", out, "--engine", "ray", "--address", cluster.address)
+        ended = call(*command, "--json")
+        assert ended.code == 3, ended
+        found = json.loads(ended.out)
+        assert (found["rows"], list(found["failed"])) == (len(molecules()), ["3.parquet"])
+        (folder / "3.parquet").unlink()
+        again = json.loads(call(*command, "--json").out)
+        assert (again["before"], again["files"]) == (["0.parquet", "1.parquet", "2.parquet"], [])
+    finally:
+        cluster.shutdown()
+    local = tmp_path / "local"
+    assert call("predict", product.path, folder, "--out", local).code == 0
+    for name in ("0.parquet", "1.parquet", "2.parquet"):
+        assert parquet.read_table(out / name).equals(parquet.read_table(local / name))

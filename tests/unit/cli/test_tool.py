@@ -1,0 +1,135 @@
+"""`mphil train FILE` and `mphil predict BUNDLE FILE`: what a chemist types and sees."""
+
+import json
+
+import pytest
+
+from mphil.bundle import read_bundle
+from mphil.testing import random_graphs
+from tests.command import call
+from tests.graphs import TASKS
+from tests.products import SET, binary_table, molecules, rows_of, write_table
+
+TINY = [text for pair in SET for text in ("--set", pair)]
+
+
+class TestTrain:
+    def test_what_is_said(self, tmp_path, monkeypatch):
+        monkeypatch.chdir(tmp_path)
+        binary_table(tmp_path / "assay.csv")
+        ended = call("train", "assay.csv", "--target", "active", "--out", "first", *TINY)
+        assert (ended.code, ended.err) == (0, "")
+        assert "assay.csv: 108 rows, 106 molecules; 2 rows set aside (first/issues.csv)" in ended.out
+        assert "split by scaffold: train 63 · id-val 10 · id-test 10 · ood-val " in ended.out
+        assert "scaffolds, none on two sides of the shift" in ended.out
+        order = [ended.out.index(name) for name in ("id-test   ood-test", "random forest", "erm", "chosen on ood-val")]
+        assert order == sorted(order)
+        assert "bundle: first/bundle   card: first/bundle/card.html" in ended.out
+        assert "next: mphil predict first/bundle new.csv" in ended.out
+        again = call("train", "assay.csv", "--target", "active", "--out", "first", *TINY)
+        assert (again.code, again.out) == (0, ended.out)
+
+    def test_json_and_defaults(self, tmp_path, monkeypatch):
+        monkeypatch.chdir(tmp_path)
+        binary_table(tmp_path / "assay.csv")
+        options = ("--method", "erm", "--no-baselines", "--selection", "id_val", "--seed", 3, "--split", "random")
+        ended = call("train", "assay.csv", *options, *TINY, "--json")
+        assert (ended.code, ended.err) == (0, "")
+        found = json.loads(ended.out)
+        assert found["bundle"] == "runs/assay-erm-s3/bundle"
+        assert list(found["scores"]) == ["erm"]
+        assert (found["selection"], found["result"]["seeds"]["training"]) == ("id_val", 3)
+        assert found["result"]["config"]["benchmark"]["args"]["split"] == "random"
+        assert read_bundle(found["bundle"]).config.seed == 3
+        assert call("evaluate", "runs/assay-erm-s3/erm").code == 0
+
+    def test_graphs(self, tmp_path):
+        random_graphs(TASKS["multiclass"], n_nodes=[3 + n % 9 for n in range(80)]).save(tmp_path / "graphs")
+        ended = call("train", tmp_path / "graphs", "--method", "erm", "--out", tmp_path / "out", *TINY)
+        assert ended.code == 0, ended.err
+        assert "without random forest: it takes molecules, and these are graphs" in ended.out
+        predicted = call("predict", tmp_path / "out", tmp_path / "graphs", "--out", tmp_path / "answers.csv")
+        assert predicted.code == 0, predicted.err
+        assert len(rows_of(tmp_path / "answers.csv")) == 81
+
+    @pytest.mark.parametrize("option", [["--selection", "id_val"], ["--no-baselines"]])
+    def test_options_of_a_file(self, option):
+        ended = call("train", "--benchmark", "good-motif-basis", *option)
+        assert ended.code == 2
+        assert f"{option[0]} goes with a file of your own" in ended.err
+
+    def test_several_processes(self, tmp_path, monkeypatch):
+        monkeypatch.setattr("mphil.training.distributed.launched", lambda: True)
+        ended = call("train", binary_table(tmp_path / "a.csv"), "--out", tmp_path / "out")
+        assert ended.code == 2
+        assert "with one process" in ended.err
+
+
+class TestPredict:
+    def test_what_is_said(self, product, tmp_path, monkeypatch):
+        monkeypatch.chdir(tmp_path)
+        write_table(tmp_path / "new.csv", {"smiles": [*molecules()[:5], "C C", "=x"], "note": [*"abcdef", "=1"]})
+        ended = call("predict", product.path, "new.csv")
+        assert (ended.code, ended.err) == (0, "")
+        assert "new.csv: 7 rows, 5 answered" in ended.out
+        assert "without an answer: " in ended.out
+        assert "whitespace 1" in ended.out
+        assert "2 cells that a spreadsheet would run as formulas stand behind an apostrophe" in ended.out
+        assert "answers: new-predictions.csv" in ended.out
+        assert len(rows_of(tmp_path / "new-predictions.csv")) == 8
+
+    def test_json(self, product, tmp_path):
+        write_table(tmp_path / "new.csv", {"mol": ["CCO"], "status": ["mine"]})
+        ended = call("predict", product.folder, tmp_path / "new.csv", "--out", tmp_path / "o.parquet", "--json")
+        assert (ended.code, ended.err) == (0, "")
+        found = json.loads(ended.out)
+        assert (found["rows"], found["column"], found["statuses"]) == (1, "mol", {"ok": 1})
+        assert "mphil_status" in found["notes"][-1]
+
+    def test_a_folder(self, product, tmp_path):
+        (tmp_path / "in").mkdir()
+        for name in ("a.csv", "b.csv"):
+            write_table(tmp_path / "in" / name, {"smiles": ["CCO", "CCN"]})
+        command = ("predict", product.path, tmp_path / "in", "--workers", 0)
+        first = call(*command)
+        assert (first.code, first.err) == (0, "")
+        assert "a.csv: 2 rows, 2 answered\nb.csv: 2 rows, 2 answered" in first.out
+        assert f"2 files predicted, 0 finished before: {tmp_path / 'in-predictions'}" in first.out
+        assert "0 files predicted, 2 finished before" in call(*command).out
+        write_table(tmp_path / "in" / "c.csv", {"a": [1]})
+        ended = call(*command, "--json")
+        assert ended.code == 3
+        assert "c.csv" in ended.err
+        assert json.loads(ended.out)["before"] == ["a.csv", "b.csv"]
+
+    @pytest.mark.parametrize(
+        ("arguments", "code", "text"),
+        [
+            (["{bundle}"], 2, "say what to predict"),
+            (["{bundle}", "absent.csv"], 2, "no such file or folder"),
+            (["{bundle}", "{table}", "--smiles", "smile"], 2, "did you mean smiles"),
+            (["{bundle}", "{table}", "--out", "a.xlsx"], 2, "its name must end in"),
+            (["{bundle}", "{table}", "--out", "{table}"], 2, "is the file that is read"),
+            (["{bundle}", "{table}", "--engine", "ray"], 2, "--engine goes with a folder"),
+            (["{run}", "{table}"], 2, "is no bundle"),
+            (["{table}"], 2, "first comes the folder of a bundle"),
+            (["{table}", "{bundle}"], 2, "first comes the folder of a bundle"),
+        ],
+    )
+    def test_mistakes(self, product, tmp_path, monkeypatch, arguments, code, text):
+        monkeypatch.chdir(tmp_path)
+        places = {
+            "bundle": product.path,
+            "run": product.folder / "mphil",
+            "table": write_table(tmp_path / "t.csv", {"smiles": ["CCO"]}),
+        }
+        ended = call("predict", *(word.format(**places) for word in arguments))
+        assert ended.code == code, ended
+        assert text in ended.err
+        assert [path.name for path in tmp_path.iterdir()] == ["t.csv"]
+
+    def test_a_run_still_gives_its_parts(self, product, tmp_path):
+        run = product.folder / "mphil"
+        ended = call("predict", run, "--part", "id_test", "--out", tmp_path / "p.csv", "--json")
+        assert json.loads(ended.out) == {"rows": 10, "out": str(tmp_path / "p.csv")}
+        assert len(rows_of(tmp_path / "p.csv")) == 11

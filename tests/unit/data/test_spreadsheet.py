@@ -1,0 +1,47 @@
+"""Cells that a spreadsheet would run."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mphil.data.spreadsheet import harmless, is_formula
+
+
+@pytest.mark.parametrize(
+    "cell",
+    [
+        "=1+1",
+        "=cmd|' /C calc'!A0",
+        "+A1",
+        "-A1",
+        "@SUM(A1)",
+        "\t=1",
+        "\r=1",
+        "\n=1",
+        "-1+1",
+        "+49 30 1234",
+        "＝1",
+        "--1",
+    ],
+)
+def test_formulas(cell):
+    assert is_formula(cell)
+    assert harmless(cell) == f"'{cell}"
+
+
+@pytest.mark.parametrize(
+    "cell", ["", "1", "-1.5", "+3", "-1e-5", "-.5", "C=O", "'=1", "-", "+", "a=b", "[O-]C", " =1", "N#N"]
+)
+def test_no_formulas(cell):
+    assert not is_formula(cell)
+    assert harmless(cell) is cell
+
+
+@given(st.text(max_size=8))
+def test_what_comes_out_never_begins_a_formula(cell):
+    out = harmless(cell)
+    assert out.removeprefix("'") == cell or out == cell
+    if out[:1] in ("=", "@", "\t", "\r", "\n"):
+        raise AssertionError(out)
+    if out[:1] in ("+", "-") and len(out) > 1:
+        float(out)
