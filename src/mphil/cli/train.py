@@ -126,9 +126,9 @@ def _print_product(product: Any) -> None:
     for what, why in metrics["left_out"].items():
         typer.echo(f"without {what}: {why}")
     typer.echo(f"bundle: {product.path}   card: {product.path / 'card.html'}")
-    new = "new.csv" if product.bundle.config.molecules else "GRAPHS"
-    verbs = ("predict", "explain") if product.bundle.config.molecules else ("predict",)
-    typer.echo("next: " + " · ".join(f"mphil {verb} {product.path} {new}" for verb in verbs))
+    molecules = product.bundle.config.molecules is not None
+    ways = ("predict {} new.csv", "explain {} new.csv", "serve {}") if molecules else ("predict {} GRAPHS",)
+    typer.echo("next: " + " · ".join(f"mphil {way.format(product.path)}" for way in ways))
 
 
 def _data(
