@@ -64,6 +64,11 @@ class Problem:
         self.graphs = store.to_pyg()
         self.loader = Loader(store, torch.arange(len(store)), BATCH)
 
+    def first(self, graphs: int) -> Problem:
+        """The same with its first graphs."""
+        size = {"layers": self.config.layers, "width": self.config.width}
+        return Problem(self.name, self.store[:graphs], self.task, **size)
+
     def method(self, name: str) -> Method:
         torch.manual_seed(0)
         return build_method(name, self.task, self.config, {})
@@ -277,9 +282,9 @@ def machine() -> dict[str, Any]:
 
 
 def measure(quick: bool) -> dict[str, Any]:
-    molecules, motifs = problems(BATCH * (2 if quick else 4), BATCH * (4 if quick else 8))
+    many, motifs = problems(EVAL_BATCH * (1 if quick else 2), BATCH * (4 if quick else 8))
     turns = 2 if quick else 4
-    few = Problem(molecules.name, molecules.store[:BATCH], molecules.task, layers=3, width=300)
+    molecules, few = many.first(BATCH * (2 if quick else 4)), many.first(BATCH)
     motifs.check("mphil")
     rows: dict[str, Any] = {}
     for name in ("mphil", "erm", "gsat", "ciga-v1", "dir"):
@@ -287,7 +292,7 @@ def measure(quick: bool) -> dict[str, Any]:
         problem.check(name)
         rows[f"{name} training, molecules"] = against(*problem.training(name), len(problem.graphs), turns)
     rows["mphil training, motif"] = against(*motifs.training("mphil"), len(motifs.graphs), turns)
-    rows["mphil inference, molecules"] = inference(molecules, turns)
+    rows["mphil inference, molecules"] = inference(many, turns)
     rows["mphil inference, motif"] = inference(motifs, turns)
     rows["smiles to prediction"] = from_smiles(molecules, turns)
     rows["10x the data"] = growth(motifs, turns)
