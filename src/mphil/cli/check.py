@@ -58,16 +58,11 @@ def check(
 
 
 def _write_rows(report: Report, path: Path) -> None:
-    import csv
-    import io
-
+    from mphil.data.spreadsheet import csv_text
     from mphil.files import write_text
 
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["row", "status", "message"])
-    writer.writerows((one.row, one.status, one.message) for one in report.survey.statuses())
-    write_text(path, text.getvalue())
+    rows = ((one.row, one.status, one.message) for one in report.survey.statuses())
+    write_text(path, csv_text([("row", "status", "message"), *rows]))
 
 
 def _print(report: Report) -> None:

@@ -1,6 +1,11 @@
-"""Cells that a spreadsheet program would run instead of showing them."""
+"""CSV that comes back as it was written, without cells that a spreadsheet program would run instead of showing them."""
 
 from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Sequence
+from typing import Any, TextIO
 
 from mphil.data.labels import as_number
 
@@ -21,3 +26,35 @@ def is_formula(cell: str) -> bool:
 def harmless(cell: str) -> str:
     """The cell, behind an apostrophe if it could be taken for a formula."""
     return f"'{cell}" if is_formula(cell) else cell
+
+
+def csv_writer(text: TextIO, delimiter: str = ",") -> Any:
+    """A writer of the csv module whose lines end with a line feed, and that puts every line break in quotes."""
+    return csv.writer(_PlainEnds(text), delimiter=delimiter, lineterminator=_PlainEnds.END)
+
+
+def csv_text(rows: Iterable[Sequence[object]]) -> str:
+    r"""A small table as CSV, none of its cells a formula.
+
+    Example:
+        >>> csv_text([["name", "size"], ["=1+1", -2]])
+        "name,size\n'=1+1,-2\n"
+    """
+    text = io.StringIO()
+    csv_writer(text).writerows([harmless(cell) if isinstance(cell, str) else cell for cell in row] for row in rows)
+    return text.getvalue()
+
+
+class _PlainEnds:
+    """Ends lines with a plain line feed.
+
+    The csv module puts a cell in quotes when a character of it occurs in the end of a line: a carriage return must.
+    """
+
+    END = "\r\n"
+
+    def __init__(self, text: TextIO) -> None:
+        self._text = text
+
+    def write(self, line: str) -> int:
+        return self._text.write(line.removesuffix(self.END) + "\n")

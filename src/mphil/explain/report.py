@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import csv
-import io
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -12,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from mphil.data.roles import find_roles
-from mphil.data.spreadsheet import harmless
+from mphil.data.spreadsheet import csv_text
 from mphil.data.table import open_table
 from mphil.errors import UnknownName, UsageError
 from mphil.explain.atoms import NAMES, By, ways
@@ -130,8 +128,8 @@ def write_report(
         (draft / DRAWINGS).mkdir()
         for row, explanation in zip(explained.rows, explained.explanations, strict=True):
             (draft / DRAWINGS / f"{row:06d}.svg").write_text(explanation.svg(), encoding="utf-8")
-        (draft / MOLECULES).write_text(_csv(_molecule_rows(rows, explained)), encoding="utf-8")
-        (draft / SUBSTRUCTURES).write_text(_csv(_substructure_rows(explained)), encoding="utf-8")
+        (draft / MOLECULES).write_text(csv_text(_molecule_rows(rows, explained)), encoding="utf-8")
+        (draft / SUBSTRUCTURES).write_text(csv_text(_substructure_rows(explained)), encoding="utf-8")
         (draft / PAGE).write_text(render(view), encoding="utf-8")
         write_json(draft / SUMMARY, summary)
     return Report(out, explained, chosen, notes, summary)
@@ -213,11 +211,3 @@ def _summary(
         "atoms_scored_by": by,
         "notes": list(notes),
     }
-
-
-def _csv(rows: Iterable[Sequence[object]]) -> str:
-    """A table for programs and spreadsheets: no cell that somebody wrote is taken for a formula."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerows([harmless(cell) if isinstance(cell, str) else cell for cell in row] for row in rows)
-    return text.getvalue()

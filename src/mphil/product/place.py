@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from mphil.data.spreadsheet import harmless
+from mphil.data.spreadsheet import csv_text
 from mphil.data.survey import BadRow
 from mphil.errors import IntegrityError, UsageError
 from mphil.files import write_json
@@ -44,11 +42,8 @@ def held(out: Path, method: str) -> Iterator[None]:
 
 def issue_table(issues: Sequence[BadRow]) -> str:
     """The rows that were set aside, as CSV; rows count from 1 below the header, lines from 1."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["row", "line", "status", "message"])
-    writer.writerows([bad.row + 1, bad.line, bad.status, harmless(bad.message)] for bad in issues)
-    return text.getvalue()
+    rows = ([bad.row + 1, bad.line, bad.status, bad.message] for bad in issues)
+    return csv_text([["row", "line", "status", "message"], *rows])
 
 
 def _method_of(marker: Path) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import gzip
 import io
 from collections.abc import Iterator, Sequence
@@ -11,7 +10,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Protocol
 
 from mphil.data.parquet import column_texts
-from mphil.data.spreadsheet import harmless
+from mphil.data.spreadsheet import csv_writer, harmless
 from mphil.errors import UsageError
 from mphil.files import replace_file
 
@@ -82,25 +81,10 @@ def output_kind(path: Path) -> tuple[str, bool]:
     return suffix, zipped
 
 
-class _PlainEnds:
-    """Ends lines with a plain line feed.
-
-    The csv module puts a cell in quotes when a character of it occurs in the end of a line: a carriage return must.
-    """
-
-    END = "\r\n"
-
-    def __init__(self, text: io.TextIOWrapper) -> None:
-        self._text = text
-
-    def write(self, line: str) -> int:
-        return self._text.write(line.removesuffix(self.END) + "\n")
-
-
 class _TextRows:
     def __init__(self, text: io.TextIOWrapper, names: Sequence[str], delimiter: str) -> None:
         self.escaped = 0
-        self._writer = csv.writer(_PlainEnds(text), delimiter=delimiter, lineterminator=_PlainEnds.END)
+        self._writer = csv_writer(text, delimiter)
         self._writer.writerow([self._safe(name) for name in names])
 
     def write(self, given: Sequence[Any], added: Sequence[Sequence[Any]]) -> None:

@@ -1,10 +1,13 @@
 """Cells that a spreadsheet would run."""
 
+import csv
+import io
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mphil.data.spreadsheet import harmless, is_formula
+from mphil.data.spreadsheet import csv_text, harmless, is_formula
 
 
 @pytest.mark.parametrize(
@@ -45,3 +48,13 @@ def test_what_comes_out_never_begins_a_formula(cell):
         raise AssertionError(out)
     if out[:1] in ("+", "-") and len(out) > 1:
         float(out)
+
+
+@given(st.lists(st.lists(st.text(max_size=6), min_size=2, max_size=2), max_size=4))
+def test_a_table_comes_back(rows):
+    written = csv_text(rows)
+    assert list(csv.reader(io.StringIO(written, newline=""))) == [[harmless(cell) for cell in row] for row in rows]
+
+
+def test_a_lone_carriage_return_breaks_no_line():
+    assert csv_text([["a\rb", "c"]]) == '"a\rb",c\n'
