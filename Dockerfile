@@ -3,9 +3,10 @@ FROM python:3.11-slim AS build
 WORKDIR /source
 RUN python -m venv /opt/mphil
 ENV PATH=/opt/mphil/bin:$PATH PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
-# torch first, from the index of CPU builds: the usual one pulls gigabytes of CUDA packages.
+# torch first: given the address of PyTorch's CPU builds, without gigabytes of CUDA packages.
+ARG TORCH_INDEX=""
 COPY constraints.txt .
-RUN pip install -c constraints.txt --index-url https://download.pytorch.org/whl/cpu torch
+RUN pip install -c constraints.txt ${TORCH_INDEX:+--index-url "$TORCH_INDEX"} torch
 COPY pyproject.toml README.md LICENSE ./
 COPY src src
 RUN pip install -c constraints.txt '.[serve]'
