@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import TYPE_CHECKING, Literal, get_args
 
-from mphil.errors import UsageError
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from mphil.errors import DataError, UsageError
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 Kind = Literal["multiclass", "binary", "multitask"]
 Metric = Literal["accuracy", "roc_auc", "average_precision"]
@@ -48,3 +54,22 @@ class Task:
     def n_classes(self) -> int:
         """Classes of each task."""
         return self.n_outputs if self.kind == "multiclass" else 2
+
+
+def as_labels(y: ArrayLike | Tensor, task: Task, rows: int) -> NDArray[np.float64]:
+    """(rows, n_tasks) classes, NaN where a label is missing.
+
+    Raises:
+        DataError: the shape is another one, or a label is not a class of the task.
+    """
+    labels = np.asarray(y, np.float64)
+    if labels.shape != (rows, task.n_tasks):
+        raise DataError(f"labels have shape {labels.shape}, a {task.kind} task needs {(rows, task.n_tasks)}")
+    foreign = np.argwhere(~np.isnan(labels) & ~np.isin(labels, np.arange(task.n_classes)))
+    if len(foreign):
+        row, column = foreign[0]
+        raise DataError(
+            f"label {labels[row, column]:g} in row {row}, column {column} is not a class; "
+            f"use 0 to {task.n_classes - 1}, or NaN where it is missing"
+        )
+    return labels

@@ -148,9 +148,7 @@ def test_a_bomb_is_refused(client, monkeypatch):
     assert state["error"].startswith("small.csv.gz: it unpacks to more than 1,048,576 bytes")
 
 
-@pytest.mark.parametrize(
-    "name", ["../../../tmp/evil.csv", "/etc/passwd", "a\r\nSet-Cookie: x=1.csv", "<b>.csv", "é.csv"]
-)
+@pytest.mark.parametrize("name", ["../../../evil.csv", "/evil.csv", "a\r\nSet-Cookie: x=1.csv", "<b>.csv", "é.csv"])
 def test_names_are_only_shown(client, name):
     state = client.finish(b"smiles\nCCO\n", name)
     assert state["state"] == "done"

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from rdkit import rdBase
 from torch import Tensor
 
@@ -104,23 +104,40 @@ def molecule_store(
     kept = torch.tensor([row.row for row in status if row.kept], dtype=torch.long)
     if len(kept) < len(rows):
         values = {name: value[kept] for name, value in values.items()}
-    arrays = {name: torch.from_numpy(array) for name, array in found.arrays.items()}
-    chosen = SCHEMAS[schema]
-    store = GraphStore(
-        x=arrays["x"],
-        edge_index=arrays["edge_index"],
-        edge_attr=arrays["edge_attr"],
-        node_ptr=pointer(arrays["n_nodes"]),
-        edge_ptr=pointer(arrays["n_edges"]),
+    store = graph_store(
+        found.arrays,
+        schema,
         y=values.pop("y"),
         env=values.pop("env"),
         index=kept,
-        node_features=Features(chosen.kind, chosen.atom_sizes, chosen.name),
-        edge_features=Features(chosen.kind, chosen.bond_sizes, chosen.name),
         extras=values,
         smiles=[smiles[row] for row in kept.tolist()],
     )
     return store, status
+
+
+def graph_store(arrays: Mapping[str, NDArray[Any]], schema: str, **facts: Any) -> GraphStore:
+    """The answer of a job that makes graphs as a store.
+
+    Args:
+        arrays: `x`, `edge_index`, `edge_attr`, `n_nodes` and `n_edges` of all molecules, one behind the other.
+        schema: short name of the feature set.
+        facts: what else the store holds of each molecule: `y`, `env`, `index`, `smiles`, `extras`.
+    """
+    x, edge_index, edge_attr, n_nodes, n_edges = (
+        torch.from_numpy(arrays[name]) for name in ("x", "edge_index", "edge_attr", "n_nodes", "n_edges")
+    )
+    chosen = SCHEMAS[schema]
+    return GraphStore(
+        x=x,
+        edge_index=edge_index,
+        edge_attr=edge_attr,
+        node_ptr=pointer(n_nodes),
+        edge_ptr=pointer(n_edges),
+        node_features=Features(chosen.kind, chosen.atom_sizes, chosen.name),
+        edge_features=Features(chosen.kind, chosen.bond_sizes, chosen.name),
+        **facts,
+    )
 
 
 def molecule_scaffolds(

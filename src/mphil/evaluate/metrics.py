@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from mphil.errors import DataError
-from mphil.task import Task
+from mphil.task import Task, as_labels
 
 Vector = NDArray[Any]
 
@@ -110,17 +110,11 @@ def _column_score(column: Vector, labels: Vector, task: Task) -> float | None:
 
 
 def _check(outputs: Vector, labels: Vector, task: Task) -> None:
-    for name, values, width in (("logits", outputs, task.n_outputs), ("labels", labels, task.n_tasks)):
-        if values.shape != (len(labels), width):
-            raise DataError(f"{name} have shape {values.shape}, a {task.kind} task needs {(len(labels), width)}")
+    if outputs.shape != (len(labels), task.n_outputs):
+        wanted = (len(labels), task.n_outputs)
+        raise DataError(f"logits have shape {outputs.shape}, a {task.kind} task needs {wanted}")
+    as_labels(labels, task, len(labels))
     diverged = np.argwhere(np.isnan(outputs))
     if len(diverged):
         row, column = diverged[0]
         raise DataError(f"the model gives NaN for row {row}, output {column}; train again with a smaller learning rate")
-    foreign = np.argwhere(~np.isnan(labels) & ~np.isin(labels, np.arange(task.n_classes)))
-    if len(foreign):
-        row, column = foreign[0]
-        raise DataError(
-            f"label {labels[row, column]:g} in row {row}, column {column} is not a class; "
-            f"use 0 to {task.n_classes - 1}, or NaN where it is missing"
-        )

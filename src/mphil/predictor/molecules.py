@@ -10,9 +10,8 @@ import torch
 from numpy.typing import NDArray
 
 from mphil.chem.batch import Batch, Issue
-from mphil.chem.schema import SCHEMAS
-from mphil.data.features import Features
-from mphil.data.store import GraphStore, pointer
+from mphil.data.molecules import graph_store
+from mphil.data.store import GraphStore
 
 JOB = "molecules"
 """What the processes that read rows are asked for."""
@@ -52,20 +51,13 @@ def as_molecules(batch: Batch, rows: int, features: str) -> Molecules:
     """
     refused = {issue.row for issue in batch.issues}
     kept = np.array([row for row in range(rows) if row not in refused], np.int64)
-    arrays = {name: torch.from_numpy(array) for name, array in batch.arrays.items() if name not in ("canonical",)}
     text, ends = batch.arrays["canonical"].tobytes().decode("ascii"), np.cumsum(batch.arrays["canonical_length"])
-    schema = SCHEMAS[features]
-    store = GraphStore(
-        x=arrays["x"],
-        edge_index=arrays["edge_index"],
-        edge_attr=arrays["edge_attr"],
-        node_ptr=pointer(arrays["n_nodes"]),
-        edge_ptr=pointer(arrays["n_edges"]),
+    store = graph_store(
+        batch.arrays,
+        features,
         y=torch.full((len(kept), 1), float("nan")),
         env=torch.full((len(kept),), -1),
         index=torch.from_numpy(kept),
-        node_features=Features(schema.kind, schema.atom_sizes, schema.name),
-        edge_features=Features(schema.kind, schema.bond_sizes, schema.name),
         smiles=[text[start:end] for start, end in zip([0, *ends[:-1].tolist()], ends.tolist(), strict=False)],
     )
     return Molecules(rows, kept, store, batch.arrays["fingerprint"], batch.issues)

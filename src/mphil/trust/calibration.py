@@ -15,10 +15,9 @@ from numpy.typing import ArrayLike
 from pydantic import ConfigDict
 
 from mphil.errors import UnknownName, UsageError
-from mphil.task import Kind, Task
+from mphil.task import Kind, Task, as_labels
 from mphil.trust.values import (
     Floats,
-    as_labels,
     as_probabilities,
     as_rows,
     class_logits,

@@ -21,8 +21,8 @@ from numpy.typing import ArrayLike, NDArray
 from pydantic import ConfigDict
 
 from mphil.errors import UsageError
-from mphil.task import Kind, Task
-from mphil.trust.values import Floats, as_labels, as_probabilities, check_share, class_probabilities, rank, restore
+from mphil.task import Kind, Task, as_labels
+from mphil.trust.values import Floats, as_probabilities, check_share, class_probabilities, rank, restore
 
 if TYPE_CHECKING:
     from torch import Tensor

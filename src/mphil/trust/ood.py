@@ -15,11 +15,10 @@ from numpy.typing import ArrayLike, NDArray
 from pydantic import ConfigDict
 
 from mphil.errors import DataError, UsageError
-from mphil.task import Task
+from mphil.task import Task, as_labels
 from mphil.trust.neighbours import Bytes, cosine_to_nearest, most_similar
 from mphil.trust.values import (
     Floats,
-    as_labels,
     as_rows,
     as_scores,
     check_share,

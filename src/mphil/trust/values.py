@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from pydantic import TypeAdapter, ValidationError
 
 from mphil.errors import DataError, IntegrityError, UsageError
-from mphil.task import Kind, Task
+from mphil.task import Kind
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -60,25 +60,6 @@ def as_scores(values: ArrayLike | Tensor, what: str = "scores") -> Floats:
     if np.isnan(scores).any():
         raise DataError(f"{what}: NaN in row {int(np.isnan(scores).argmax())}; a row without a score has no verdict")
     return scores
-
-
-def as_labels(y: ArrayLike | Tensor, task: Task, rows: int) -> Floats:
-    """(rows, n_tasks) classes, NaN where a label is missing.
-
-    Raises:
-        DataError: the shape is another one, or a label is not a class of the task.
-    """
-    labels = np.asarray(y, np.float64)
-    if labels.shape != (rows, task.n_tasks):
-        raise DataError(f"labels have shape {labels.shape}, a {task.kind} task needs {(rows, task.n_tasks)}")
-    foreign = np.argwhere(~np.isnan(labels) & ~np.isin(labels, np.arange(task.n_classes)))
-    if len(foreign):
-        row, column = foreign[0]
-        raise DataError(
-            f"label {labels[row, column]:g} in row {row}, column {column} is not a class; "
-            f"use 0 to {task.n_classes - 1}, or NaN where it is missing"
-        )
-    return labels
 
 
 def class_logits(logits: Floats, kind: Kind) -> Floats:

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mphil.errors import DataError, UsageError
-from mphil.task import Task
+from mphil.task import Task, as_labels
 from mphil.trust import values
 
 BINARY = Task("binary", 1, "roc_auc")
@@ -55,7 +55,7 @@ def test_one_logit_is_two_that_change_places():
 
 def test_tensors_and_lists_are_taken_alike():
     assert (values.as_rows(torch.tensor([[1.5]]), 1, "logits") == values.as_rows([[1.5]], 1, "logits")).all()
-    assert values.as_labels(torch.tensor([[float("nan")]]), BINARY, 1).shape == (1, 1)
+    assert as_labels(torch.tensor([[float("nan")]]), BINARY, 1).shape == (1, 1)
 
 
 @pytest.mark.parametrize(
@@ -68,9 +68,9 @@ def test_tensors_and_lists_are_taken_alike():
         (lambda: values.as_probabilities([[0.5], [1.1]], 1), "1.1 in row 1, column 0 is no probability"),
         (lambda: values.as_scores([[1.0]]), "scores have shape"),
         (lambda: values.as_scores([1.0, math.nan]), "NaN in row 1"),
-        (lambda: values.as_labels([[2.0]], BINARY, 1), "label 2 in row 0, column 0"),
-        (lambda: values.as_labels([[0.5]], BINARY, 1), "label 0.5"),
-        (lambda: values.as_labels([0.0], BINARY, 1), "labels have shape"),
+        (lambda: as_labels([[2.0]], BINARY, 1), "label 2 in row 0, column 0"),
+        (lambda: as_labels([[0.5]], BINARY, 1), "label 0.5"),
+        (lambda: as_labels([0.0], BINARY, 1), "labels have shape"),
     ],
 )
 def test_unusable_input_is_refused(call, message):
