@@ -18,8 +18,6 @@ from mphil.lab.sweep import sweep
 from tests.command import call, wait_until
 from tests.unit.lab.made import TINY, Inline, cells
 
-pytestmark = pytest.mark.slow
-
 STAND_IN = (sys.executable, str(Path(__file__).parents[1] / "unit" / "lab" / "stand_in.py"))
 CELL = cells()[0]
 NODE = {"num_cpus": 1, "object_store_memory": 80 * 1024**2, "node_ip_address": "127.0.0.1", "include_dashboard": False}
@@ -32,6 +30,7 @@ def cluster():
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
         patch.setenv("RAY_AUTH_MODE", "disabled")
+        patch.setenv("RAY_worker_niceness", "0")  # or the other tests would leave its workers no time
         patch.setattr("ray._private.ray_constants.ENABLE_RAY_CLUSTER", False)  # or it would look beyond 127.0.0.1
         made = cluster_utils.Cluster(initialize_head=True, head_node_args=NODE)
         yield made
