@@ -32,7 +32,7 @@ class VREx(ERM):
         weight: :math:`\lambda`.
     """
 
-    def __init__(self, task: Task, encoder: EncoderConfig, *, weight: float = 10.0) -> None:
+    def __init__(self, task: Task, encoder: EncoderConfig, *, weight: float = 1.0) -> None:
         super().__init__(task, encoder)
         self.weight = weight
 
