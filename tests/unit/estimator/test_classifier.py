@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from rdkit.Chem import MolFromSmiles, MolToSmiles
@@ -80,6 +81,14 @@ def test_scikit_learns_tools():
     stripped = FunctionTransformer(lambda rows: [one.split(".")[0] for one in rows])
     pipe = Pipeline([("salts", stripped), ("model", clone(model))]).fit(SMILES, ACTIVE)
     np.testing.assert_array_equal(pipe.predict_proba(["CCO.Cl"]), pipe.predict_proba(["CCO"]))
+
+
+def test_a_table_of_pandas_gives_what_lists_give(fitted):
+    table = pd.DataFrame({"smiles": SMILES, "active": ACTIVE}).set_index(np.arange(len(SMILES)) + 500)
+    model = clone(fitted).fit(table["smiles"], table["active"])
+    np.testing.assert_array_equal(model.predict_proba(table["smiles"]), fitted.predict_proba(SMILES))
+    scores = cross_val_score(MPHILClassifier("erm", **QUICK), table[["smiles"]], table["active"], cv=2)
+    np.testing.assert_array_equal(scores, cross_val_score(MPHILClassifier("erm", **QUICK), SMILES, ACTIVE, cv=2))
 
 
 def test_settings_arrive():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from rdkit.Chem import AddHs, MolFromSmiles
@@ -25,8 +26,10 @@ GRAPH = Data(x=torch.ones(2, 1), edge_index=torch.tensor([[0, 1], [1, 0]]))
         np.array(["OCC", "C"]),
         np.array(["OCC", "C"], dtype=object),
         np.array([["OCC"], ["C"]], dtype=object),
+        pd.Series(["OCC", "C"], index=[7, 3]),
+        pd.DataFrame({"smiles": ["OCC", "C"]}, index=["a", "b"]),
     ],
-    ids=["list", "tuple", "array", "objects", "column"],
+    ids=["list", "tuple", "array", "objects", "column", "series", "frame"],
 )
 def test_smiles_in_whatever_holds_them(given):
     rows = read_rows(given)
@@ -36,6 +39,14 @@ def test_smiles_in_whatever_holds_them(given):
 def test_molecules_are_taken_by_their_spelling():
     given = [MolFromSmiles("OCC"), "C", AddHs(MolFromSmiles("C")), None, float("nan")]
     assert read_rows(given).values == ["CCO", "C", "[H]C([H])([H])[H]", "", ""]
+
+
+def test_gaps_of_a_table_are_rows_that_cannot_be_read():
+    table = pd.DataFrame({"smiles": ["OCC", None, "C"], "one": [1, 0, None], "two": [0, 1, 1], "name": ["a", "b", "a"]})
+    assert read_rows(table["smiles"]).values == ["OCC", "", "C"]
+    labels = read_labels(table[["one", "two"]], 3)
+    np.testing.assert_array_equal(labels.y, [[1, 0], [0, 1], [np.nan, 1]])
+    assert read_labels(table["name"], 3).classes.tolist() == ["a", "b"]
 
 
 def test_graphs():
