@@ -10,7 +10,7 @@ import json
 import zlib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import torch
@@ -23,7 +23,7 @@ from safetensors.torch import load as parse_tensors
 from safetensors.torch import save as render_tensors
 from torch import Tensor
 
-from mphil.bundle.contents import Bundle, BundleConfig, References, Trust
+from mphil.bundle.contents import Bundle, BundleConfig, References, Score, Trust
 from mphil.bundle.manifest import (
     CARD,
     CONFIG,
@@ -168,7 +168,7 @@ def _trust(folder: Path, data: bytes, config: BundleConfig) -> Trust:
         )
     except (KeyError, TypeError, AttributeError, MphilError) as error:
         raise _unusable(folder / TRUST, str(error)) from None
-    if trust.score not in ("prototypes", "knn", "energy"):
+    if trust.score not in get_args(Score):
         raise _unusable(folder / TRUST, f"no score is called {str(trust.score)[:60]!r}")
     fits = (trust.calibration.kind, trust.calibration.outputs) == (task.kind, task.n_outputs)
     if trust.conformal is not None:

@@ -23,6 +23,7 @@ SHOWN = 12
 """Classes or tasks that are listed one by one."""
 
 SCORE_NAMES = {
+    "tanimoto": "1 minus the Tanimoto similarity (Morgan fingerprints) to the nearest training molecule",
     "prototypes": "the method's own score, the distance from its prototypes",
     "knn": "the distance from the nearest training graphs, as the model sees them",
     "energy": "the energy of the model's outputs",
@@ -283,7 +284,7 @@ def _limits(config: Values, metrics: Values, trust: Values) -> str:
         "be others: the ID figures promise nothing there."
         if _tested(metrics)
         else "Nothing about it was measured on a test part.",
-        "In domain means near the training data as the model sees it. It does not mean that the answer is right.",
+        "In domain means near the training data. It does not mean that the answer is right.",
     ]
     if config["molecules"]:
         texts.append(

@@ -14,6 +14,7 @@ from torch import Tensor
 from mphil.bundle import References
 from mphil.bundle.contents import Score
 from mphil.data.store import Batch
+from mphil.errors import UsageError
 from mphil.methods.base import Method
 from mphil.predictor.predictions import Floats, Numbers
 from mphil.task import Task
@@ -112,8 +113,22 @@ def remembering(method: Method) -> Method:
     return twin
 
 
-def distance(score: Score, outputs: Outputs, references: References, task: Task) -> Floats:
-    """(k,) how far from training each graph is, by the score that the bundle was made with."""
+def distance(
+    score: Score, outputs: Outputs, references: References, task: Task, similarity: Floats | None = None
+) -> Floats:
+    """(k,) how far from training each graph is, by the score that the bundle was made with.
+
+    Args:
+        score: its name.
+        outputs: what the model says about k graphs.
+        references: the training graphs.
+        task: what is asked.
+        similarity: (k,) of the nearest training molecule, for the score that looks at molecules.
+    """
+    if score == "tanimoto":
+        if similarity is None:
+            raise UsageError("this model tells distance by fingerprints of molecules, and was asked about graphs")
+        return 1 - similarity
     if score == "prototypes" and outputs.own_score is not None:
         return ood.prototypes(outputs.own_score)
     if score == "knn":
@@ -121,8 +136,13 @@ def distance(score: Score, outputs: Outputs, references: References, task: Task)
     return ood.energy(outputs.logits, task)
 
 
-def best_score(method: Method) -> Score:
-    """The score to use for a method: its own, or else its nearest training graphs, or else its logits."""
+def best_score(method: Method, molecules: bool) -> Score:
+    """The score to use: for molecules, fingerprints, which see a shift best by far (docs/trust.md).
+
+    For graphs that are none: the method's own, or else its nearest training graphs, or else its logits.
+    """
+    if molecules:
+        return "tanimoto"
     if implements(method, "ood_score"):
         return "prototypes"
     return "knn" if implements(method, "embed") else "energy"

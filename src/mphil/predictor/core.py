@@ -22,7 +22,7 @@ from mphil.errors import UsageError
 from mphil.methods.base import Method, build_method
 from mphil.predictor.asking import Advance, Outputs, ask, distance
 from mphil.predictor.molecules import JOB, Molecules, as_molecules, cleaned
-from mphil.predictor.predictions import Predictions
+from mphil.predictor.predictions import Floats, Predictions
 from mphil.trust.neighbours import most_similar
 
 BATCH = 256
@@ -106,15 +106,15 @@ class Predictor:
     def answer(self, molecules: Molecules) -> Predictions:
         """Answer about molecules that were read."""
         references, kept = self.bundle.references, molecules.kept
-        said = self._judge(molecules.store)
-        answers = said.spread(kept, molecules.rows)
+        assert references.fingerprints is not None
+        assert references.smiles is not None
+        place, alike = most_similar(molecules.fingerprints, references.fingerprints)
+        answers = self._judge(molecules.store, similarity=alike).spread(kept, molecules.rows)
         status, message = list(answers.status), list(answers.message)
         for issue in molecules.issues:
             status[issue.row], message[issue.row] = issue.status, issue.message
         nearest, similarity = np.full(molecules.rows, -1), np.full(molecules.rows, np.nan)
-        assert references.fingerprints is not None
-        assert references.smiles is not None
-        nearest[kept], similarity[kept] = most_similar(molecules.fingerprints, references.fingerprints)
+        nearest[kept], similarity[kept] = place, alike
         spelling = dict(zip(kept.tolist(), molecules.store.smiles or (), strict=True))
         return replace(
             answers,
@@ -150,15 +150,18 @@ class Predictor:
         """What the model itself says about graphs, before any calibration; `advance` is told how many more are done."""
         return ask(self.method, Loader(store, torch.arange(len(store)), self.batch_size, self.device), advance)
 
-    def _judge(self, store: GraphStore, advance: Advance = lambda done: None) -> Predictions:
-        """Answers about graphs, none of which is refused beforehand."""
+    def _judge(
+        self, store: GraphStore, advance: Advance = lambda done: None, similarity: Floats | None = None
+    ) -> Predictions:
+        """Answers about graphs, none of which is refused beforehand; `similarity` is to their nearest in training."""
         config, trust = self.bundle.config, self.bundle.trust
         outputs = self.outputs(store, advance)
         finite = np.isfinite(outputs.logits).all(1) & np.isfinite(outputs.embedding).all(1)
         kept = np.flatnonzero(finite)
         sound = outputs.take(kept)
         probability = trust.calibration.apply(sound.logits)
-        score = distance(trust.score, sound, self.bundle.references, config.task)
+        alike = None if similarity is None else similarity[kept]
+        score = distance(trust.score, sound, self.bundle.references, config.task, alike)
         several = config.task.kind == "multiclass"
         said = Predictions(
             task=config.task,

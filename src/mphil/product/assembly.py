@@ -8,6 +8,7 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from torch import Tensor
 
 from mphil.benchmarks.base import Benchmark
 from mphil.benchmarks.table import OwnData
@@ -19,13 +20,14 @@ from mphil.config import RunConfig
 from mphil.data.progress import row_bar
 from mphil.data.split import Part
 from mphil.page.card import card_page
-from mphil.predictor.asking import best_score
+from mphil.predictor.asking import best_score, distance
 from mphil.predictor.core import Predictor
 from mphil.product.fitting import fit_trust, measure
 from mphil.product.forest import TESTED
 from mphil.training.checkpoint import Checkpoints
 from mphil.training.run import Run, versions
 from mphil.trust.calibration import Calibration
+from mphil.trust.neighbours import most_similar
 
 FEATURES: Literal["good"] = "good"
 """The feature set that tables of molecules are read with."""
@@ -76,7 +78,8 @@ def assemble(
     method = run.method
     if run.folder is not None:
         method.load_state_dict(Checkpoints(run.folder / "checkpoint").load(f"best-{rule}"))
-    nothing = Trust(best_score(method), "", Calibration("none", data.task.kind, data.task.n_outputs))
+    score = best_score(method, molecules=fingerprints is not None)
+    nothing = Trust(score, "", Calibration("none", data.task.kind, data.task.n_outputs))
     empty = References(np.empty((0, 0), np.float32), np.empty((0, 0), np.float32), np.empty(0, np.int64))
     draft = Bundle(_bundle_config(prepared, run), method.state_dict(), nothing, empty, {})
     predictor = Predictor(draft)
@@ -93,7 +96,12 @@ def assemble(
         fingerprints=None if fingerprints is None else fingerprints[train.numpy()],
         smiles=None if data.store.smiles is None else [data.store.smiles[i] for i in train.tolist()],
     )
-    trust = fit_trust(held, outputs[held], labels[held], references, data.task, nothing.score)
+    distances: dict[str, NDArray[np.float64]] = {
+        part: distance(score, outputs[part], references, data.task, _similarity(fingerprints, graphs, train))
+        for part, graphs in parts.items()
+        if part != "train"
+    }
+    trust = fit_trust(held, outputs[held], labels[held], data.task, score, distances[held])
     tested = [part for part in TESTED if part in parts]
     metrics = {
         "metric": data.task.metric,
@@ -106,13 +114,20 @@ def assemble(
             trust,
             {part: outputs[part] for part in tested},
             {part: labels[part] for part in tested},
-            references,
+            {part: distances[part] for part in tested},
             data.task,
         ),
     }
     bundle = replace(draft, trust=trust, references=references, metrics=metrics)
     card = card_page(bundle.config.model_dump(mode="json"), metrics, trust_values(trust), weights_digest(bundle.state))
     return replace(bundle, card=card)
+
+
+def _similarity(fingerprints: NDArray[np.uint8] | None, graphs: Tensor, train: Tensor) -> NDArray[np.float64] | None:
+    """Of each molecule to the nearest of the training part; None for graphs that are no molecules."""
+    if fingerprints is None:
+        return None
+    return most_similar(fingerprints[graphs.numpy()], fingerprints[train.numpy()])[1]
 
 
 def _bundle_config(prepared: Prepared, run: Run) -> BundleConfig:

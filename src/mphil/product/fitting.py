@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mphil.bundle import References, Trust
+from mphil.bundle import Trust
 from mphil.bundle.contents import Score
 from mphil.evaluate.metrics import roc_auc
-from mphil.predictor.asking import Outputs, distance
+from mphil.predictor.asking import Outputs
 from mphil.task import Task
 from mphil.trust.calibration import Calibration, expected_calibration_error, log_loss, reliability
 from mphil.trust.conformal import Conformal
@@ -28,19 +28,19 @@ ENOUGH = 20
 BINS = 16
 """Of the histogram of scores."""
 
-Labels = NDArray[np.float64]
+Floats = NDArray[np.float64]
 
 
-def fit_trust(part: str, outputs: Outputs, y: Labels, references: References, task: Task, score: Score) -> Trust:
+def fit_trust(part: str, outputs: Outputs, y: Floats, task: Task, score: Score, distances: Floats) -> Trust:
     """Calibration, conformal thresholds and bands, all from one held-out part.
 
     Args:
         part: its name.
         outputs: what the model says about its n graphs.
         y: (n, tasks) their labels, NaN = missing.
-        references: the training graphs.
         task: what is asked.
-        score: which score the bands are for.
+        score: which score tells how far from training a graph is.
+        distances: (n,) what it says.
     """
     left_out = {}
     calibration = Calibration.fit(outputs.logits, y, task, "temperature")
@@ -54,12 +54,16 @@ def fit_trust(part: str, outputs: Outputs, y: Labels, references: References, ta
     else:
         probability = calibration.apply(outputs.logits)
         conformal = Conformal.fit(probability, y, task, alpha=ALPHA, per_class=_rarest(y, task) >= ENOUGH)
-    bands = Bands.fit(distance(score, outputs, references, task))
+    bands = Bands.fit(distances)
     return Trust(score, part, calibration, conformal, bands, left_out)
 
 
 def measure(
-    trust: Trust, outputs: Mapping[str, Outputs], labels: Mapping[str, Labels], references: References, task: Task
+    trust: Trust,
+    outputs: Mapping[str, Outputs],
+    labels: Mapping[str, Floats],
+    distances: Mapping[str, Floats],
+    task: Task,
 ) -> dict[str, Any]:
     """What becomes of the promises on the test parts: calibration, coverage, verdicts, reliability, scores.
 
@@ -67,14 +71,13 @@ def measure(
         trust: what was fitted.
         outputs: part to what the model says about it.
         labels: part to its (n, tasks) labels.
-        references: the training graphs.
+        distances: part to how far from training its graphs are.
         task: what is asked.
 
     Returns:
         Plain values, for JSON.
     """
     own = Calibration("none", task.kind, task.n_outputs)
-    scores = {part: distance(trust.score, said, references, task) for part, said in outputs.items()}
     parts = {}
     for part, said in outputs.items():
         y, probability = labels[part], trust.calibration.apply(said.logits)
@@ -87,19 +90,19 @@ def measure(
             },
             "log_loss": {"before": log_loss(own.apply(said.logits), y, task), "after": log_loss(probability, y, task)},
             "coverage": None if trust.conformal is None else asdict(trust.conformal.coverage(probability, y)),
-            "domain": None if trust.bands is None else _counts(trust.bands, scores[part]),
+            "domain": None if trust.bands is None else _counts(trust.bands, distances[part]),
             "reliability": {name: _plain(getattr(points, name)) for name in ("count", "predicted", "observed")},
         }
-    found: dict[str, Any] = {"parts": parts, "histogram": _histogram(scores)}
-    if scores.keys() >= {"id_test", "ood_test"}:
-        joined = np.concatenate([scores["id_test"], scores["ood_test"]])
-        shifted = np.repeat([0.0, 1.0], [len(scores["id_test"]), len(scores["ood_test"])])
+    found: dict[str, Any] = {"parts": parts, "histogram": _histogram(distances)}
+    if distances.keys() >= {"id_test", "ood_test"}:
+        inside, outside = distances["id_test"], distances["ood_test"]
+        joined, shifted = np.concatenate([inside, outside]), np.repeat([0.0, 1.0], [len(inside), len(outside)])
         found["ood_auroc"] = roc_auc(joined, shifted)
     return found
 
 
-def _rarest(y: Labels, task: Task) -> int:
-    """Labels of the rarest class in any task."""
+def _rarest(y: Floats, task: Task) -> int:
+    """Floats of the rarest class in any task."""
     return min(int((column == c).sum()) for column in y.T for c in range(task.n_classes))
 
 

@@ -3,13 +3,11 @@
 import numpy as np
 import pytest
 
-from mphil.bundle import References
 from mphil.predictor.asking import Outputs
 from mphil.product.fitting import ALPHA, BINS, fit_trust, measure
 from mphil.task import Task
 
 TASK = Task("binary", 1, "roc_auc")
-EMPTY = References(np.empty((0, 0), np.float32), np.empty((0, 1), np.float32), np.empty(0, np.int64))
 
 
 def made(n, seed, shift=0.0, sharpness=3.0):
@@ -23,11 +21,12 @@ def made(n, seed, shift=0.0, sharpness=3.0):
 
 def test_an_overconfident_model_is_cooled_and_its_sets_cover():
     held, y = made(800, 0)
-    trust = fit_trust("id_val", held, y, EMPTY, TASK, "prototypes")
+    trust = fit_trust("id_val", held, y, TASK, "prototypes", held.own_score)
     assert trust.calibration.temperatures[0] == pytest.approx(3.0, rel=0.25)
     assert (trust.fitted_on, trust.left_out, trust.conformal.per_class) == ("id_val", {}, True)
     tested, labels = made(2000, 1)
-    found = measure(trust, {"id_test": tested}, {"id_test": labels}, EMPTY, TASK)["parts"]["id_test"]
+    parts = measure(trust, {"id_test": tested}, {"id_test": labels}, {"id_test": tested.own_score}, TASK)["parts"]
+    found = parts["id_test"]
     assert found["calibration_error"]["after"] < found["calibration_error"]["before"] / 2
     assert found["log_loss"]["after"] < found["log_loss"]["before"]
     assert found["coverage"]["covered"] == pytest.approx(1 - ALPHA, abs=0.03)
@@ -38,11 +37,13 @@ def test_an_overconfident_model_is_cooled_and_its_sets_cover():
 
 
 def test_the_score_tells_a_shift_and_the_histogram_shows_it():
-    trust = fit_trust("id_val", *made(300, 0), EMPTY, TASK, "prototypes")
+    held, y = made(300, 0)
+    trust = fit_trust("id_val", held, y, TASK, "prototypes", held.own_score)
     parts = {"id_test": made(400, 1), "ood_test": made(400, 2, shift=2.0)}
     outputs, labels = ({part: pair[i] for part, pair in parts.items()} for i in (0, 1))
-    found = measure(trust, outputs, labels, EMPTY, TASK)
-    inside, outside = (outputs[part].own_score for part in ("id_test", "ood_test"))
+    distances = {part: said.own_score for part, said in outputs.items()}
+    found = measure(trust, outputs, labels, distances, TASK)
+    inside, outside = distances.values()
     pairs = inside[:, None] < outside[None, :]
     assert found["ood_auroc"] == pytest.approx(pairs.mean())
     assert found["parts"]["ood_test"]["domain"]["in domain"] < found["parts"]["id_test"]["domain"]["in domain"]
@@ -56,14 +57,15 @@ def test_the_score_tells_a_shift_and_the_histogram_shows_it():
 
 def test_labels_of_one_class_and_none_at_all():
     held, _ = made(50, 0)
-    trust = fit_trust("ood_val", held, np.ones((50, 1)), EMPTY, TASK, "prototypes")
+    trust = fit_trust("ood_val", held, np.ones((50, 1)), TASK, "prototypes", held.own_score)
     assert trust.left_out == {"calibration": "ood_val has no labels of two classes"}
     assert not trust.conformal.per_class, "a class without labels has no threshold of its own"
-    nothing = fit_trust("id_val", held, np.full((50, 1), np.nan), EMPTY, TASK, "energy")
+    unknown = np.full((50, 1), np.nan)
+    nothing = fit_trust("id_val", held, unknown, TASK, "prototypes", held.own_score)
     assert nothing.conformal is None
     assert nothing.left_out["conformal sets"] == "id_val has no labels"
     assert nothing.bands is not None
-    found = measure(nothing, {"id_test": held}, {"id_test": np.full((50, 1), np.nan)}, EMPTY, TASK)
+    found = measure(nothing, {"id_test": held}, {"id_test": unknown}, {"id_test": held.own_score}, TASK)
     assert found["parts"]["id_test"]["coverage"] is None
     assert found["parts"]["id_test"]["calibration_error"] == {"before": None, "after": None}
 
@@ -73,5 +75,5 @@ def test_a_few_tasks_that_cannot_be_calibrated():
     rng = np.random.default_rng(0)
     outputs = Outputs(rng.normal(size=(60, 2)), np.empty((60, 0), np.float32), rng.normal(size=60), None)
     y = np.stack([rng.integers(0, 2, 60), np.ones(60)], axis=1).astype(float)
-    trust = fit_trust("id_val", outputs, y, EMPTY, task, "prototypes")
+    trust = fit_trust("id_val", outputs, y, task, "prototypes", outputs.own_score)
     assert trust.left_out == {"calibration": "1 tasks have no labels of two classes in id_val"}
