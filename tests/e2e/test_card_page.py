@@ -8,15 +8,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from .browser import address, launch
+from .browser import address
 
 pytestmark = pytest.mark.browser
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with launch() as browser:
-        yield browser
 
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])

@@ -8,7 +8,7 @@ import pytest
 
 from tests.command import call
 
-from .browser import address, launch
+from .browser import address
 
 SMALL = ("--graphs", 300, "--epochs", 2)
 
@@ -17,12 +17,6 @@ SMALL = ("--graphs", 300, "--epochs", 2)
 def demo(tmp_path_factory):
     folder = tmp_path_factory.mktemp("demo")
     return folder, call("demo", "--out", folder, *SMALL)
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with launch() as browser:
-        yield browser
 
 
 def scores(folder):

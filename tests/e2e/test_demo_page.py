@@ -11,19 +11,13 @@ from PIL import Image
 
 from mphil.page.demo import render
 
-from .browser import address, launch
+from .browser import address
 from .made_up import demo_view
 
 pytestmark = pytest.mark.browser
 CANVAS = "document.querySelectorAll('.sphere canvas')[{}]"
 PICTURE = CANVAS + ".toDataURL()"
 SAID = "document.querySelectorAll('.sphere output')[{}].textContent"
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with launch() as browser:
-        yield browser
 
 
 @pytest.fixture(scope="module")

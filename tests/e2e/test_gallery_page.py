@@ -9,7 +9,7 @@ from mphil.explain.report import Rows, write_report
 from mphil.predictor import Predictor
 from tests.bundles import bundle_of, trained
 
-from .browser import address, launch
+from .browser import address
 from .test_demo_page import pixels
 
 pytestmark = pytest.mark.browser
@@ -27,12 +27,6 @@ SEEN = """(() => {
   };
 })()"""
 MINE = ["CC(=O)NCc1ccc2ncccc2c1", "OC(=O)c1ccccc1", "CCCCCCCCCCCCCCCCCCCC"]
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with launch() as browser:
-        yield browser
 
 
 @pytest.fixture(scope="module")

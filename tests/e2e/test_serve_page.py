@@ -14,8 +14,6 @@ from PIL import Image
 
 from tests.served import predictor, served
 
-from .browser import launch
-
 pytestmark = pytest.mark.browser
 
 PASTED = """CC(=O)Oc1ccccc1C(=O)O aspirin
@@ -32,12 +30,6 @@ MAP = "document.querySelector('#map').contentDocument"
 def client():
     with served(predictor()) as client:
         yield client
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with launch() as browser:
-        yield browser
 
 
 def until(browser, condition: str) -> None:
