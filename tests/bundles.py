@@ -17,7 +17,7 @@ from mphil.evaluate.prediction import gather, predict_logits, probabilities
 from mphil.training.run import Run, train, versions
 from mphil.trust.calibration import Calibration
 from mphil.trust.conformal import Conformal
-from mphil.trust.ood import Bands
+from mphil.trust.ood import Bands, tanimoto
 
 
 def trained(method: str = "mphil", *, graphs: int = 120, epochs: int = 2, seed: int = 0, **args) -> Run:
@@ -32,7 +32,8 @@ def bundle_of(run: Run, *, training: int = 40) -> Bundle:
     data, config, method = run.benchmark, run.config, run.method.eval()
     graphs = data.split.train[:training]
     smiles = [data.store.smiles[i] for i in graphs.tolist()]
-    calibration, conformal, bands = _trust(run, data)
+    known = fingerprints(data, graphs)
+    calibration, conformal, bands = _trust(run, data, known)
     return Bundle(
         config=BundleConfig(
             task=data.task,
@@ -48,12 +49,12 @@ def bundle_of(run: Run, *, training: int = 40) -> Bundle:
             versions=versions(),
         ),
         state={name: value.clone() for name, value in method.state_dict().items()},
-        trust=Trust("prototypes" if hasattr(method, "bank") else "energy", "id_val", calibration, conformal, bands),
+        trust=Trust("tanimoto", "id_val", calibration, conformal, bands),
         references=References(
             embeddings=gather(method, Loader(data.store, graphs, 64), method.embed).numpy(),
             labels=data.store.y[graphs].numpy(),
             rows=np.arange(len(graphs)),
-            fingerprints=morgan_fingerprints([parse_smiles(text) for text in smiles]),
+            fingerprints=known,
             smiles=smiles,
         ),
         metrics={},
@@ -61,12 +62,15 @@ def bundle_of(run: Run, *, training: int = 40) -> Bundle:
     )
 
 
-def _trust(run: Run, data: Benchmark) -> tuple[Calibration, Conformal, Bands]:
+def _trust(run: Run, data: Benchmark, known: np.ndarray) -> tuple[Calibration, Conformal, Bands]:
     held_out = data.split.id_val
     logits = predict_logits(run.method, Loader(data.store, held_out, 64))
     y = data.store.y[held_out]
     calibration = Calibration.fit(logits, y, data.task)
-    scores = torch.zeros(len(held_out))
-    if hasattr(run.method, "bank"):
-        scores = gather(run.method, Loader(data.store, held_out, 64), run.method.ood_score)
-    return calibration, Conformal.fit(probabilities(logits, data.task.kind), y, data.task), Bands.fit(scores)
+    far = tanimoto(fingerprints(data, held_out), known)
+    return calibration, Conformal.fit(probabilities(logits, data.task.kind), y, data.task), Bands.fit(far)
+
+
+def fingerprints(data: Benchmark, graphs: torch.Tensor) -> np.ndarray:
+    """Of some molecules of a benchmark."""
+    return morgan_fingerprints([parse_smiles(data.store.smiles[i]) for i in graphs.tolist()])

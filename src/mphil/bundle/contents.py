@@ -18,9 +18,9 @@ from mphil.trust.calibration import Calibration
 from mphil.trust.conformal import Conformal
 from mphil.trust.ood import Bands
 
-Score = Literal["tanimoto", "prototypes", "knn", "energy"]
-"""How far from training a graph is: by the fingerprint of the nearest training molecule, by the method's own score, by
-its nearest training graphs, or by its logits."""
+Score = Literal["tanimoto", "knn", "energy"]
+"""How far from training a graph is: by the fingerprint of the nearest training molecule, by the nearest training graphs
+as the model sees them, or by its logits."""
 
 LongText = Field(max_length=100_000)
 

@@ -24,7 +24,6 @@ SHOWN = 12
 
 SCORE_NAMES = {
     "tanimoto": "1 minus the Tanimoto similarity (Morgan fingerprints) to the nearest training molecule",
-    "prototypes": "the method's own score, the distance from its prototypes",
     "knn": "the distance from the nearest training graphs, as the model sees them",
     "energy": "the energy of the model's outputs",
 }

@@ -30,21 +30,18 @@ class Outputs:
     Attributes:
         logits: (k, outputs).
         embedding: (k, p) float32; p = 0 when the method has none.
-        own_score: (k,) the method's own out-of-distribution score, or None.
         slots: (k, tasks) nearest prototype of the predicted class, or None.
     """
 
     logits: Floats
     embedding: NDArray[np.float32]
-    own_score: Floats | None
     slots: Numbers | None
 
     def take(self, rows: Numbers) -> Outputs:
         """Those of some graphs."""
         if len(rows) == len(self.logits):
             return self
-        own = None if self.own_score is None else self.own_score[rows]
-        return Outputs(self.logits[rows], self.embedding[rows], own, None if self.slots is None else self.slots[rows])
+        return Outputs(self.logits[rows], self.embedding[rows], None if self.slots is None else self.slots[rows])
 
 
 def ask(method: Method, batches: Iterable[Batch], advance: Advance = lambda done: None) -> Outputs:
@@ -69,11 +66,10 @@ def ask(method: Method, batches: Iterable[Batch], advance: Advance = lambda done
         for name, answers in found.items()
     }
     rows = len(joined["logits"])
-    own, slots = joined.get("own_score"), joined.get("slots")
+    slots = joined.get("slots")
     return Outputs(
         logits=joined["logits"].astype(np.float64),
         embedding=joined.get("embedding", np.empty((rows, 0), np.float32)),
-        own_score=None if own is None else own.astype(np.float64).reshape(rows),
         slots=None if slots is None else slots.astype(np.int64),
     )
 
@@ -83,8 +79,6 @@ def questions(method: Method) -> dict[str, Callable[[Batch], Tensor]]:
     asked: dict[str, Callable[[Batch], Tensor]] = {"logits": method.predict}
     if implements(method, "embed"):
         asked["embedding"] = method.embed
-    if implements(method, "ood_score"):
-        asked["own_score"] = method.ood_score
     if (nearest := getattr(method, "nearest_prototype", None)) is not None:
         asked["slots"] = nearest
     return asked
@@ -98,7 +92,7 @@ def implements(method: Method, name: str) -> bool:
 def remembering(method: Method) -> Method:
     """The same method, weights and all, that embeds a batch once and keeps the result with the batch.
 
-    Prediction, score and prototype each begin with the embedding, which is nearly all of the work.
+    Prediction and prototype each begin with the embedding, which is nearly all of the work.
     """
     twin = copy.copy(method)
 
@@ -129,20 +123,16 @@ def distance(
         if similarity is None:
             raise UsageError("this model tells distance by fingerprints of molecules, and was asked about graphs")
         return 1 - similarity
-    if score == "prototypes" and outputs.own_score is not None:
-        return ood.prototypes(outputs.own_score)
     if score == "knn":
         return ood.knn(outputs.embedding, references.embeddings)
     return ood.energy(outputs.logits, task)
 
 
 def best_score(method: Method, molecules: bool) -> Score:
-    """The score to use: for molecules, fingerprints, which see a shift best by far (docs/trust.md).
+    """The score to use: fingerprints for molecules, or else the nearest training graphs, or else the logits.
 
-    For graphs that are none: the method's own, or else its nearest training graphs, or else its logits.
+    That is the order in which they tell a shift, ahead of the score of MPHIL's prototypes (docs/trust.md).
     """
     if molecules:
         return "tanimoto"
-    if implements(method, "ood_score"):
-        return "prototypes"
     return "knn" if implements(method, "embed") else "energy"
