@@ -91,6 +91,9 @@ def sweep(
             engine.clear(cell)
     with closing(engine.run(_still_due(due, out, tally, watcher))) as outcomes:
         for outcome in outcomes:
+            if outcome.state == "failed" and outcome.cell.id in _records(outcome.cell, out).cells():
+                # Another sweep had it first, recorded it and cleared its files while our worker waited for them.
+                outcome = Outcome(outcome.cell, "busy", {})
             _settle(outcome, engine, out, tally, keep)
             tally.seconds = time.monotonic() - began
             watcher.ended(outcome, tally)
@@ -100,11 +103,16 @@ def sweep(
 def _still_due(cells: Sequence[Cell], out: Path, tally: Tally, watcher: Watcher) -> Iterator[Cell]:
     """The cells, without those that another sweep has recorded in the meantime."""
     for cell in cells:
-        if cell.id in RecordFile(out / f"{cell.suite}.jsonl").cells():
+        if cell.id in _records(cell, out).cells():
             tally.before += 1
             continue
         watcher.started(cell)
         yield cell
+
+
+def _records(cell: Cell, out: Path) -> RecordFile:
+    """Where the record of a cell goes."""
+    return RecordFile(out / f"{cell.suite}.jsonl")
 
 
 def _settle(outcome: Outcome, engine: Engine, out: Path, tally: Tally, keep: bool) -> None:
@@ -116,7 +124,7 @@ def _settle(outcome: Outcome, engine: Engine, out: Path, tally: Tally, keep: boo
         RecordFile(out / f"{cell.suite}{FAILED}").append(outcome.record, once=False)
         tally.failed.append(outcome.record)
     else:
-        RecordFile(out / f"{cell.suite}.jsonl").append(outcome.record)
+        _records(cell, out).append(outcome.record)
         if not keep:
             engine.clear(cell)
         if outcome.state == "run":

@@ -79,6 +79,16 @@ class TestSweep:
         assert CELLS[4].id not in mine.started
         assert (tally.run, tally.before, tally.ended) == (5, 1, 6)
 
+    def test_what_another_sweep_records_while_our_worker_waits_is_no_failure(self, tmp_path):
+        class Late(Inline):
+            def _outcome(self, cell):
+                RecordFile(tmp_path / "tiny.jsonl").append(record(cell))
+                return super()._outcome(cell)
+
+        tally = sweep(CELLS[:1], Late(tmp_path / "runs", {"erm": "failed"}), tmp_path)
+        assert (tally.failed, tally.busy) == ([], CELLS[:1])
+        assert not (tmp_path / "tiny.failed.jsonl").exists()
+
     def test_an_interrupt_loses_nothing(self, tmp_path):
         class Stop(Watcher):
             def ended(self, outcome, tally):
