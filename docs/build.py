@@ -284,10 +284,28 @@ def speed() -> str:
     return "\n".join([*texts, "\n".join(lines) + "\n", told_by("compile_choice.jsonl", ways)])
 
 
+def screening() -> str:
+    """Rows a second and memory of a short and a long table."""
+    record = last_record("screening.jsonl")
+    columns = ["rows", "answered", "seconds", "rows_per_second", "megabytes_peak", "megabytes_written"]
+    lines = [row(*(name.replace("_", " ") for name in columns)), row(*["---"] * len(columns))]
+    lines += [row(*(f"{case[name]:,}" for name in columns)) for case in record["cases"]]
+    texts = ["# Screening: records\n", "Explained in [The tool](../tool.md).\n", "\n".join(lines) + "\n"]
+    texts.append(
+        f"The long table took {record['megabytes_more']:,} MB more than the short one; {record['limit']} are allowed.\n"
+    )
+    texts.append(
+        "Record: last line of [screening.jsonl](../../benchmarks/results/screening.jsonl); "
+        f"{record['machine']}, load {record['load']:.1f} at the start.\n\n    {record['command']}\n"
+    )
+    return "\n".join(texts)
+
+
 def pages() -> dict[str, str]:
     """File name to its text."""
     texts = {"methods": methods(), "benchmarks": benchmarks(), "settings": settings(), "commands": commands()}
     texts |= {"results": results(), "motif-study": study(), "faithfulness": faithfulness(), "speed": speed()}
+    texts |= {"screening": screening()}
     return {f"{name}.md": NOTE + re.sub(r"\n{3,}", "\n\n", text).strip() + "\n" for name, text in texts.items()}
 
 
