@@ -15,26 +15,18 @@ from mphil.errors import UsageError
 from mphil.lab.ray_engine import RayEngine
 from mphil.lab.records import read_folder
 from mphil.lab.sweep import sweep
+from tests.cluster import ONE_PROCESSOR, local_cluster
 from tests.command import call, wait_until
 from tests.unit.lab.made import TINY, Inline, cells
 
 STAND_IN = (sys.executable, str(Path(__file__).parents[1] / "unit" / "lab" / "stand_in.py"))
 CELL = cells()[0]
-NODE = {"num_cpus": 1, "object_store_memory": 80 * 1024**2, "node_ip_address": "127.0.0.1", "include_dashboard": False}
 
 
 @pytest.fixture(scope="module")
 def cluster():
-    """A node with one processor, on the loopback device only."""
-    cluster_utils = pytest.importorskip("ray.cluster_utils")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
-        patch.setenv("RAY_AUTH_MODE", "disabled")
-        patch.setenv("RAY_worker_niceness", "0")  # or the other tests would leave its workers no time
-        patch.setattr("ray._private.ray_constants.ENABLE_RAY_CLUSTER", False)  # or it would look beyond 127.0.0.1
-        made = cluster_utils.Cluster(initialize_head=True, head_node_args=NODE)
+    with local_cluster() as made:
         yield made
-        made.shutdown()
 
 
 def asked(*rows):
@@ -54,7 +46,7 @@ def is_gone(pid):
 
 
 def test_one_of_two_nodes_is_killed_during_the_sweep(cluster, tmp_path):
-    node = cluster.add_node(**NODE)
+    node = cluster.add_node(**ONE_PROCESSOR)
     wanted, runs = asked("waits", "waits", "good", "good", "good"), tmp_path / "runs"
     attempts = [runs / cell.id / "attempts" for cell in wanted[:2]]
 

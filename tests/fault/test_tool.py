@@ -9,6 +9,7 @@ import pytest
 from pyarrow import parquet
 
 from mphil.bundle import read_bundle
+from tests.cluster import local_cluster
 from tests.command import call, saved_step, wait_until
 from tests.products import SET, binary_table, molecules, rows_of, write_table
 
@@ -99,21 +100,14 @@ class TestPredicting:
         assert found["rows"] == 40 * len(molecules()) == len(rows_of(out / "c.csv")) - 1
 
 
-@pytest.mark.slow
-def test_a_folder_on_a_cluster(product, tmp_path, monkeypatch):
+def test_a_folder_on_a_cluster(product, tmp_path):
     """A real Ray on this machine: one file a processor, what is finished is not done again."""
-    cluster_utils = pytest.importorskip("ray.cluster_utils")
-    monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
-    monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
-    monkeypatch.setattr("ray._private.ray_constants.ENABLE_RAY_CLUSTER", False)
-    node = {"num_cpus": 2, "object_store_memory": 80 * 1024**2, "node_ip_address": "127.0.0.1"}
     folder, out = tmp_path / "in", tmp_path / "out"
     folder.mkdir()
     for number in range(3):
         parquet.write_table(pyarrow.table({"smiles": molecules()[number::3]}), folder / f"{number}.parquet")
     (folder / "3.parquet").write_bytes(b"PAR1 and nothing else")
-    cluster = cluster_utils.Cluster(initialize_head=True, head_node_args={**node, "include_dashboard": False})
-    try:
+    with local_cluster(processors=2) as cluster:
         command = ("predict", product.path, folder, "--out", out, "--engine", "ray", "--address", cluster.address)
         ended = call(*command, "--json")
         assert ended.code == 3, ended
@@ -122,8 +116,6 @@ def test_a_folder_on_a_cluster(product, tmp_path, monkeypatch):
         (folder / "3.parquet").unlink()
         again = json.loads(call(*command, "--json").out)
         assert (again["before"], again["files"]) == (["0.parquet", "1.parquet", "2.parquet"], [])
-    finally:
-        cluster.shutdown()
     local = tmp_path / "local"
     assert call("predict", product.path, folder, "--out", local).code == 0
     for name in ("0.parquet", "1.parquet", "2.parquet"):
