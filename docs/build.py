@@ -304,8 +304,8 @@ def screening() -> str:
 def pages() -> dict[str, str]:
     """File name to its text."""
     texts = {"methods": methods(), "benchmarks": benchmarks(), "settings": settings(), "commands": commands()}
-    texts |= {"results": results(), "motif-study": study(), "faithfulness": faithfulness(), "speed": speed()}
-    texts |= {"screening": screening()}
+    texts |= {"results": results(), "motif-study": study(), "faithfulness": faithfulness()}
+    texts |= {"speed": speed(), "screening": screening()}
     return {f"{name}.md": NOTE + re.sub(r"\n{3,}", "\n\n", text).strip() + "\n" for name, text in texts.items()}
 
 

@@ -67,6 +67,11 @@ class TestAnswers:
         assert answers.smiles == smiles
         assert answers.status == ["ok"] * 30
 
+    def test_graphs_have_no_fingerprint_to_tell_their_distance_by(self, predictor):
+        store, _ = molecule_store(molecules()[:3], None)
+        with pytest.raises(UsageError, match="by fingerprints of molecules, and was asked about graphs"):
+            predictor.predict_graphs(store)
+
     def test_the_nearest_training_molecule(self, product, predictor):
         maker = GetMorganGenerator(radius=2, fpSize=2048)
         known = [maker.GetFingerprint(Chem.MolFromSmiles(one)) for one in product.bundle.references.smiles]
