@@ -20,7 +20,8 @@ import platform
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
 from statistics import median
@@ -43,6 +44,7 @@ from mphil.evaluate.prediction import predict_logits
 from mphil.methods import build_method
 from mphil.methods.base import Method, Progress
 from mphil.nn.dropout import Dropout
+from mphil.nn.fast import linear
 from mphil.nn.fast.library import status
 from mphil.task import Task
 from plain import plain_epoch, plain_method, plain_predictions
@@ -241,12 +243,12 @@ def shares(problem: Problem) -> dict[str, Any]:
     """Where the time of our training goes, and how fast the matrix products are, next to the fastest one seen."""
     _, ours = problem.training("mphil")
     ours()
-    with profile(activities=[ProfilerActivity.CPU], with_flops=True) as seen:
+    with profile(activities=[ProfilerActivity.CPU], with_flops=True) as seen, counted() as flops:
         ours()
     events = seen.key_averages()
     total = sum(event.self_cpu_time_total for event in events)
-    products = [event for event in events if event.key in ("aten::mm", "aten::addmm")]
-    speed = sum(e.flops for e in products) / sum(e.self_cpu_time_total for e in products) / 1e3
+    products = [event for event in events if event.key in ("aten::mm", "aten::addmm", "_Linear", "_LinearBackward")]
+    speed = (sum(e.flops for e in products) + sum(flops)) / sum(e.self_cpu_time_total for e in products) / 1e3
     top = sorted(events, key=lambda event: -event.self_cpu_time_total)[:12]
     return {
         "shares": {event.key: round(event.self_cpu_time_total / total, 3) for event in top},
@@ -254,6 +256,23 @@ def shares(problem: Problem) -> dict[str, Any]:
         "gigaflops": round(speed, 1),
         "attainable_gigaflops": round(attainable(), 1),
     }
+
+
+@contextmanager
+def counted() -> Iterator[list[int]]:
+    """Floating-point operations of the products that are not those of torch, one entry each."""
+    flops: list[int] = []
+
+    def counting(left: torch.Tensor, right: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
+        if linear.ours(left, right):
+            flops.append(2 * left.numel() * right.shape[1])
+        return product(left, right, bias)
+
+    product, linear.product = linear.product, counting
+    try:
+        yield flops
+    finally:
+        linear.product = product
 
 
 def attainable() -> float:

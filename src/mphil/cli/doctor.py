@@ -32,7 +32,7 @@ def _facts() -> dict[str, Any]:
     import torch
 
     from mphil.data.cache import cache_folder
-    from mphil.nn.fast.library import compiler, status
+    from mphil.nn.fast.library import compiler, products_pay, status
 
     def installed(package: str) -> str:
         try:
@@ -52,5 +52,6 @@ def _facts() -> dict[str, Any]:
         "C compiler": compiler() or "none",
         "encoder on the CPU": "fast" if fast.library is not None else "pure torch",
         "because": fast.reason,
+        "matrix products": "our own in one thread" if products_pay() else "the BLAS of torch",
         "cache folder": str(cache_folder()),
     }

@@ -221,7 +221,7 @@ class Encoder(nn.Module):
     def _steps(self, h: Tensor, relu: bool, expand: Tensor | None) -> Steps:
         """What follows on the normalisation of these rows."""
         nodes = len(h) if expand is None else len(expand)
-        draws = self.dropout.draw(nodes, h.shape[1], h.device)
+        draws = self.dropout.draw(nodes, h.shape[1], h)
         return Steps(relu, expand, draws, self.dropout.least, self.dropout.kept)
 
     def _begin(self, batch: Batch, x: Tensor | None, alike: bool) -> tuple[Tensor, list[Wiring]]:

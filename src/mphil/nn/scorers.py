@@ -71,7 +71,7 @@ class Scorer(nn.Module):
         else:
             (h, other), ends, owner = halves(first, nodes), batch.edge_index, edge_graph(batch)
         for norm, linear in zip(self.norms, others, strict=True):
-            draws = self.dropout.draw(owner.numel(), h.shape[1], h.device)
+            draws = self.dropout.draw(owner.numel(), h.shape[1], h)
             steps = Steps(relu=True, draws=draws, least=self.dropout.least, kept=self.dropout.kept)
             if self.norm == "graph":
                 h = normalise_by_group(h, owner, batch.ptr.numel() - 1, steps, other=other, ends=ends)

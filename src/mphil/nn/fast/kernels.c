@@ -1,4 +1,4 @@
-/* Messages between nodes, batch normalisation and what follows on it, nodes that look alike: see kernels.h. */
+/* Messages, batch normalisation and what follows on it, random bits, nodes that look alike: see kernels.h. */
 
 #include "kernels.h"
 
@@ -207,6 +207,18 @@ int normalise_backward(real *restrict grad_x, real *restrict grad_affine, const 
     free(row);
     free(grad_scale);
     return failed ? -1 : 0;
+}
+
+/* ---- random bits -------------------------------------------------------------------------------------------------- */
+
+/* Words 1 to n of SplitMix64 (Steele, Lea and Flood, 2014). */
+void random_words(uint64_t *restrict out, int64_t seed, int64_t n) {
+    for (int64_t i = 0; i < n; i++) {
+        uint64_t word = (uint64_t)seed + (uint64_t)(i + 1) * 0x9E3779B97F4A7C15u;
+        word = (word ^ (word >> 30)) * 0xBF58476D1CE4E5B9u;
+        word = (word ^ (word >> 27)) * 0x94D049BB133111EBu;
+        out[i] = word ^ (word >> 31);
+    }
 }
 
 /* ---- nodes that look alike ---------------------------------------------------------------------------------------- */

@@ -38,6 +38,9 @@ SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
     "normalise_backward": (ctypes.c_int, [_POINTER] * 8 + [_INTEGER, _REAL, _INTEGER, _REAL] + [_INTEGER] * 5),
     "normalise_groups": (ctypes.c_int, [_POINTER] * 8 + [_INTEGER, _REAL, _INTEGER, _REAL] + [_INTEGER] * 6),
     "normalise_groups_backward": (ctypes.c_int, [_POINTER] * 10 + [_INTEGER, _REAL] + [_INTEGER] * 6),
+    "random_words": (None, [_POINTER] + [_INTEGER] * 2),
+    "products_pay": (ctypes.c_int, []),
+    "product": (ctypes.c_int, [_POINTER] * 4 + [_INTEGER] * 7),
     "classes": (ctypes.c_int64, [_POINTER] * 6 + [_INTEGER] * 2),
 }
 
@@ -75,6 +78,13 @@ def status(precision: str = "float") -> Status:
     except (Unavailable, OSError) as error:
         _LOG.warning("pure torch, which is slower, since %s; see `mphil doctor`", error)
         return Status(None, str(error))
+
+
+@functools.cache
+def products_pay() -> bool:
+    """Whether our products were seen to be faster than a BLAS on processors like this one."""
+    library = status().library
+    return library is not None and bool(library.products_pay())
 
 
 def path_taken(device: str) -> str:

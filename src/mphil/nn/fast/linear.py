@@ -1,4 +1,4 @@
-"""Matrix products whose rows begin where the processor likes them to."""
+"""Linear maps with the products that are fastest on this processor."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from mphil.nn.fast.aggregate import Gradients
-from mphil.nn.fast.library import kernels
+from mphil.nn.fast.library import address, dense_rows, kernels, products_pay
 
 ALIGNMENT = 32
 """Bytes of a vector register. Products whose rows begin in the middle of one (a width of 300) cost a third more."""
@@ -18,11 +18,30 @@ class Linear(nn.Linear):
     """A linear map: (n, before) -> (n, after). On a CPU rows are padded, in memory, to whole vector registers."""
 
     def forward(self, x: Tensor) -> Tensor:
-        sizes = (side * x.element_size() for side in self.weight.shape)
-        if kernels(x) is None or x.dim() != 2 or not any(size % ALIGNMENT for size in sizes):
+        if kernels(x) is None or x.dim() != 2:
             return super().forward(x)
         out: Tensor = _Linear.apply(x, self.weight, self.bias)  # type: ignore[no-untyped-call]
         return out
+
+
+def product(left: Tensor, right: Tensor, bias: Tensor | None = None) -> Tensor:
+    """The product of two matrices, plus `bias` in every row; its rows are padded in memory."""
+    out = aligned(len(left), right.shape[1], left)
+    if not ours(left, right):
+        return torch.mm(left, right, out=out) if bias is None else torch.addmm(bias, left, right, out=out)
+    left = dense_rows(left)
+    if kernels(left).product(  # type: ignore[union-attr]
+        *map(address, (out, left, right, bias)),
+        *(out.stride(0), left.stride(0), *right.stride(), *left.shape, out.shape[1]),
+    ):
+        raise MemoryError("no room for the panels of a product")
+    return out
+
+
+def ours(left: Tensor, right: Tensor) -> bool:
+    """Whether a product is one for our loops, rather than for the BLAS of torch or its complaints."""
+    fits = left.shape[1] == len(right) and left.dtype == right.dtype
+    return fits and products_pay() and torch.get_num_threads() == 1
 
 
 def aligned(rows: int, width: int, like: Tensor) -> Tensor:
@@ -35,8 +54,7 @@ class _Linear(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         ctx.save_for_backward(x, weight)
-        out = aligned(len(x), len(weight), x)
-        return torch.mm(x, weight.T, out=out) if bias is None else torch.addmm(bias, x, weight.T, out=out)
+        return product(x, weight.T, bias)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> Gradients:
@@ -44,5 +62,5 @@ class _Linear(torch.autograd.Function):
         grad_bias = grad.sum(0) if ctx.needs_input_grad[2] else None
         if torch.is_grad_enabled():
             return grad @ weight, grad.T @ x, grad_bias
-        grad_x = torch.mm(grad, weight, out=aligned(len(x), x.shape[1], x)) if ctx.needs_input_grad[0] else None
+        grad_x = product(grad, weight) if ctx.needs_input_grad[0] else None
         return grad_x, grad.T @ x, grad_bias
