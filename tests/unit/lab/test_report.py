@@ -16,7 +16,7 @@ from mphil.lab.report.latex import escape as latex_escape
 from mphil.lab.report.latex import latex
 from mphil.lab.report.latex import table_text as latex_table
 from mphil.lab.report.markdown import table_text as markdown_table
-from mphil.lab.report.tables import caption, detail, overview, timing
+from mphil.lab.report.tables import caption, detail, overview, standing, timing
 from mphil.lab.report.write import make_chapter, make_document
 from mphil.lab.suite import parse_suite
 from mphil.lab.worker import failure
@@ -74,6 +74,23 @@ class TestNumbers:
         assert rows["mphil"]["p against mphil"] == "-"
         # Differences -5, -4, -3: t = 4 sqrt 3, and p = 1 - t / sqrt(t^2 + 2) with two degrees of freedom.
         assert float(rows["erm"]["p against mphil"]) == pytest.approx(1 - 48**0.5 / 50**0.5, abs=5e-4)
+
+    def test_standing(self):
+        rows = as_dict(standing([sheet()]))
+        assert list(rows) == [BASIS]  # on the other benchmark ERM alone has been run
+        found = rows[BASIS]
+        assert (found["erm"], found["best other"], found["mphil"]) == ("63.0 (3.6)", "vrex 71.0 (1.0)", "67.0 (2.6)")
+        assert (found["place"], found["mphil in the paper"]) == (
+            "2 of 3",
+            f"{printed('good')['mphil', BASIS].mean:.1f}",
+        )
+        assert found["command"] == f"mphil lab run table --budget full --benchmarks {BASIS}"
+
+    def test_standing_counts_seeds_and_leaves_suites_of_one_seed_out(self):
+        some = [one for one in records() if one["seed"] < 2 or one["method"] != "mphil"]
+        assert as_dict(standing([sheet(some)]))[BASIS]["mphil"] == "65.5 (0.7), 2/3 seeds"
+        single = parse_suite("single", TEXT.replace("seeds = [0, 1, 2]", "seeds = [0]"))
+        assert not standing([fill(single, Request(), records())]).rows
 
     def test_overview(self):
         rows = as_dict(overview(sheet()))
@@ -215,7 +232,7 @@ class TestWriting:
 
     def test_three_files_with_the_same_numbers(self, tmp_path):
         written = self.document(tmp_path)
-        assert (written.records, written.tables, written.problems) == (11, 3, [])
+        assert (written.records, written.tables, written.problems) == (11, 4, [])
         for name in ("report.md", "report.tex", "report.html"):
             text = (tmp_path / "out" / name).read_text()
             assert "63.0 (3.6)" in text

@@ -20,8 +20,9 @@ def markdown(document: Document) -> str:
 def chapter_text(chapter: Chapter) -> str:
     parts = [f"## {escape(chapter.title)}", *map(escape, chapter.intro)]
     parts += [_block(block, chapter.name, number) for number, block in enumerate(chapter.blocks)]
-    commands = "\n".join(f"    {command}" for _, command in chapter.commands)
-    return "\n\n".join([*parts, "Commands of the runs:", commands or "    none"])
+    if chapter.commands:
+        parts += ["Commands of the runs:", "\n".join(f"    {command}" for _, command in chapter.commands)]
+    return "\n\n".join(parts)
 
 
 def table_text(table: Table) -> str:

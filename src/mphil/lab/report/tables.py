@@ -1,8 +1,9 @@
-"""The tables of a sheet: one over all benchmarks, and one for each with everything that is known of its numbers."""
+"""The tables of a report: where MPHIL stands, and of each sheet one over all benchmarks and one for each of them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from statistics import mean
 
 from mphil.lab.report.document import Table
@@ -85,6 +86,34 @@ def detail(sheet: Sheet, benchmark: str) -> Table:
     strong = frozenset((n, 2) for n, row in enumerate(sheet.rows) if places.get(row) == 1 and len(places) > 1)
     what = caption(sheet, f"{benchmark}, {_metric(sheet, benchmark)} in per cent", benchmark)
     return Table(what, header, rows, strong, notes.texts)
+
+
+def standing(sheets: Sequence[Sheet], ours: str = "mphil", plain: str = "erm") -> Table:
+    """A line a benchmark: our method beside the plain one, the best of the others and the paper.
+
+    Of the suites that compare methods over several seeds, where both have been run.
+    """
+    header = ["benchmark", plain, "best other", ours, "place", f"{ours} in the paper", "spent", "command"]
+    rows, notes = [], _Notes()
+    for sheet in sheets:
+        suite = sheet.suite
+        compares = suite.against == ours and len(suite.seeds) > 1 and not suite.variants
+        for benchmark in sheet.benchmarks if compares else ():
+            places = _ranks(sheet, benchmark)
+            others = [row for row in places if row not in (ours, plain, f"{ours}+")]
+            if not others or not {ours, plain} <= places.keys():
+                continue
+            best = min(others, key=places.__getitem__)
+            told = {
+                row: _brief(replace(sheet.entries[row, benchmark], paper=None), notes) for row in (ours, plain, best)
+            }
+            paper = sheet.entries[ours, benchmark].paper
+            cells = [benchmark, told[plain], f"{best} {told[best]}", told[ours], f"{places[ours]:g} of {len(places)}"]
+            command = f"mphil lab run {suite.name} --budget {sheet.budget} --benchmarks {benchmark}"
+            rows.append([*cells, f"{paper.mean:.1f}" if paper else NONE, sheet.efforts[benchmark], command])
+    rules = sorted({sheet.suite.selection for sheet in sheets})
+    what = f"OOD test score in per cent, mean (sd) over seeds; epochs chosen on {', '.join(rules)}"
+    return Table(what, header, rows, notes=notes.texts)
 
 
 def timing(sheet: Sheet) -> Table:

@@ -64,15 +64,23 @@ def make_document(names: Sequence[str], folder: Path, request: Request) -> Docum
     records, strange = same_data(found)
     problems += strange
     problems += _of_other_suites(records) if not names else []
-    chapters = []
+    chapters, sheets = [], []
     for suite in _suites(names, records):
         failures, broken = failures_of(suite, folder)
         problems += broken + unused(suite, request, records)
         for budget in [request.budget] if request.budget else suite.all_budgets:
             sheet = fill(suite, replace(request, budget=budget), records, failures)
             if sheet.has_records or (names and budget == suite.budget):
+                sheets.append(sheet)
                 chapters.append(make_chapter(sheet))
                 problems += sheet.problems
+    standing = tables.standing(sheets)
+    if standing.rows:
+        intro = [
+            "The best other method is the one with the best mean on the test part: nobody could have chosen it before.",
+            "For a single cell add `--methods` and its name to the command.",
+        ]
+        chapters.insert(0, Chapter("standing", "Where MPHIL stands", intro, [standing], []))
     return Document(chapters, list(dict.fromkeys(problems)))
 
 
