@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 from mphil.data.loader import Loader
 from mphil.errors import UsageError
 from mphil.evaluate.prediction import gather
+from mphil.methods.mphil import MPHIL
+from mphil.nn.losses import one_hot
 from mphil.training.run import Run
 
 Floats = NDArray[np.float64]
@@ -20,6 +22,9 @@ PER_CLASS = 200
 """Graphs of a class whose embeddings are compared."""
 MOLECULES = 3
 """Molecules shown for a prototype."""
+USED = 0.01
+"""Share of the graphs of its class from which on a prototype counts as used."""
+FIGURES = 4
 
 
 def separability(run: Run) -> dict[str, Any]:
@@ -72,7 +77,43 @@ def prototypes(run: Run) -> dict[str, Any]:
     return {"molecules": found}
 
 
-PROBES: dict[str, Callable[[Run], dict[str, Any]]] = {"separability": separability, "prototypes": prototypes}
+def health(run: Run) -> dict[str, Any]:
+    """Whether the prototypes of a class differ and are used, and whether the scores tell nodes apart, on ID validation.
+
+    `together` and `apart` are mean cosines of prototypes of one class and of different ones; `used` is the share of
+    slots that at least one in a hundred graphs of their class is nearest to; `score` and `score_spread` are mean and
+    standard deviation of S over all nodes.
+    """
+    data, method, graphs = run.benchmark, run.method, run.benchmark.split.id_val
+    if not isinstance(method, MPHIL):
+        raise UsageError("the health of prototypes is asked of a method that has them")
+    bank = method.bank().detach().double()
+    _, classes, slots, _ = bank.shape
+    cosines = torch.nn.functional.normalize(bank, dim=-1).flatten(1, 2)
+    cosines = cosines @ cosines.mT
+    kind = torch.arange(classes).repeat_interleave(slots)
+    same, itself = kind.unsqueeze(0) == kind.unsqueeze(1), torch.eye(len(kind), dtype=torch.bool)
+    nearest = torch.einsum("np,tckp->ntck", torch.from_numpy(_embedding(run, graphs)), bank).argmax(-1)
+    members = one_hot(data.store.y[graphs], classes).double()
+    picked = (torch.nn.functional.one_hot(nearest, slots) * members.unsqueeze(-1)).sum(0)
+    share = picked / picked.sum(-1, keepdim=True).clamp_min(1)
+    found = {
+        "together": _mean(cosines[:, same & ~itself]),
+        "apart": _mean(cosines[:, ~same]),
+        "used": _mean((share >= USED).double()),
+    }
+    if method.scorer is not None:
+        loader = Loader(data.store, graphs, run.config.train.eval_batch_size)
+        scores = gather(method, loader, method.node_importance).double()
+        found |= {"score": _mean(scores), "score_spread": round(float(scores.std(correction=0)), FIGURES)}
+    return found
+
+
+PROBES: dict[str, Callable[[Run], dict[str, Any]]] = {
+    "separability": separability,
+    "prototypes": prototypes,
+    "health": health,
+}
 
 
 def wasserstein(one: Floats, other: Floats) -> float:
@@ -96,6 +137,11 @@ def plane(points: Floats) -> Floats:
     start = "pca" if points.shape[1] > 1 and points.std(axis=0).max() > 0 else "random"
     placed: Floats = TSNE(perplexity=perplexity, init=start, random_state=0).fit_transform(points).astype(np.float64)
     return placed
+
+
+def _mean(values: torch.Tensor) -> float | None:
+    """The mean, or None of nothing: one prototype a class has no others."""
+    return round(float(values.mean()), FIGURES) if values.numel() else None
 
 
 def _embedding(run: Run, graphs: torch.Tensor) -> Floats:

@@ -22,7 +22,7 @@ from mphil.training.settings import parse_assignment
 
 FULL = "full"
 """The budget that every suite has: its own settings and seeds, all graphs."""
-Figure = Literal["", "curve", "bars", "time", "separability", "prototypes"]
+Figure = Literal["", "curve", "bars", "time", "separability", "prototypes", "health"]
 
 
 class Effort(Settings):

@@ -219,6 +219,18 @@ class TestFigures:
         (drawn,) = [block for block in blocks if isinstance(block, Molecules)]
         assert drawn.drawings == [("CCO", [0, 1, 2], "class 1, prototype 0, similarity 0.90, label 1")]
 
+    def test_health(self):
+        probe = {"together": 0.5, "apart": -0.25, "used": 1.0, "score": None}
+        (*_, told) = self.chapter("health", probes={"health": probe}).blocks
+        assert told.header[1:6] == [
+            "cosine inside a class",
+            "cosine between classes",
+            "slots used",
+            "mean S",
+            "spread of S",
+        ]
+        assert told.rows[0][:6] == ["erm on good-motif-basis", "0.50", "-0.25", "1.00", "-", "-"]
+
     def test_a_figure_without_records_is_left_out(self):
         blocks = self.chapter("separability", probes={"separability": {"missing": "no embedding"}}).blocks
         assert all(isinstance(block, Table) for block in blocks)

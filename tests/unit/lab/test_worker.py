@@ -5,12 +5,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 
 import mphil
 from mphil.data.loader import Loader
 from mphil.evaluate.prediction import gather
 from mphil.lab.cells import expand
-from mphil.lab.probes import plane, prototypes, separability, wasserstein
+from mphil.lab.probes import health, plane, prototypes, separability, wasserstein
 from mphil.lab.worker import BUSY, DONE, FAILED, carry_out, make_record, refusal
 from mphil.training.lock import lock_run
 from tests.toys import small_benchmark
@@ -131,6 +132,34 @@ class TestProbes:
         assert first["smiles"] == best
         assert first["similarity"] == pytest.approx(float(similarity.max()), abs=1e-3)
 
-    def test_what_cannot_be_measured_is_told(self, tmp_path):
-        made = make_record(replace(CELL, probes=("prototypes",)), tmp_path / "run")
-        assert "prototypes are drawn for a method that has them" in made["probes"]["prototypes"]["missing"]
+    def test_health_of_prototypes(self):
+        run = mphil.train(
+            small_benchmark("binary", graphs=300), "mphil", encoder={"width": 4, "layers": 2}, train={"epochs": 1}
+        )
+        axes = torch.eye(4)
+        with torch.no_grad():  # class 0: two axes and one of them again; class 1: three times the opposite of the first
+            run.method.prototypes.copy_(torch.stack([axes[[0, 1, 0]], -axes[[0, 0, 0]]]).unsqueeze(0))
+        found = health(run)
+        assert found["together"] == pytest.approx((2 * 1 + 6 * 1) / 12, abs=1e-4)
+        assert found["apart"] == pytest.approx(-6 / 9, abs=1e-4)
+        graphs = run.benchmark.split.id_val
+        labels = run.benchmark.store.y[graphs, 0]
+        z = gather(run.method, Loader(run.benchmark.store, graphs, 64), run.method.embed)
+        second = (z[labels == 0][:, 1] > z[labels == 0][:, 0]).double().mean()
+        slots = [float(1 - second), float(second), 0.0, 1.0, 0.0, 0.0]  # of equal ones the first is the nearest
+        assert found["used"] == pytest.approx(sum(share >= 0.01 for share in slots) / 6, abs=1e-4)
+        assert 0 < found["score"] < 1
+        assert found["score_spread"] > 0
+
+    def test_health_of_one_prototype(self):
+        method = {"name": "mphil", "prototypes": 1, "invariant_encoder": False}
+        run = mphil.train(small_benchmark("binary", graphs=300), method, **SECTIONS)
+        found = health(run)
+        assert found["together"] is None
+        assert found["used"] == 1
+        assert "score" not in found
+
+    @pytest.mark.parametrize("name", ["prototypes", "health"])
+    def test_what_cannot_be_measured_is_told(self, tmp_path, name):
+        made = make_record(replace(CELL, probes=(name,)), tmp_path / "run")
+        assert "a method that has them" in made["probes"][name]["missing"]

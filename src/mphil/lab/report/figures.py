@@ -5,10 +5,18 @@ from __future__ import annotations
 from statistics import mean
 
 from mphil.lab.records import Record
-from mphil.lab.report.document import Bars, Block, Curves, Molecules, Scatter
+from mphil.lab.report.document import Bars, Block, Curves, Molecules, Scatter, Table
 from mphil.lab.report.gather import Entry, Sheet
+from mphil.lab.report.tables import NONE, caption, spread
 from mphil.lab.statistics import centre_and_spread
 
+HEALTH = {
+    "together": "cosine inside a class",
+    "apart": "cosine between classes",
+    "used": "slots used",
+    "score": "mean S",
+    "score_spread": "spread of S",
+}
 DISTANCES = {"intra": "inside a class (lower is tighter)", "inter": "between classes (higher is wider)"}
 
 
@@ -21,6 +29,7 @@ def figures(sheet: Sheet) -> list[Block]:
         "time": _times,
         "separability": _separability,
         "prototypes": _prototypes,
+        "health": _health,
     }
     return draw[sheet.suite.figure](sheet)
 
@@ -89,6 +98,19 @@ def _prototypes(sheet: Sheet) -> list[Block]:
             ]
             charts.append(Molecules(f"Nearest to the prototypes of {row}: {benchmark}", drawings))
     return charts
+
+
+def _health(sheet: Sheet) -> list[Block]:
+    rows = []
+    for (row, benchmark), entry in sheet.entries.items():
+        found = _probes(entry, "health")
+        known = {what: [probe[what] for probe in found if probe.get(what) is not None] for what in HEALTH}
+        if found:
+            told = [f"{mean(values):.2f}" if values else NONE for values in known.values()]
+            rows.append([f"{row} on {benchmark}", *told, spread(entry.scores("id_val").values())])
+            rows[-1].append(spread(entry.scores("ood_val").values()))
+    what = caption(sheet, "State of the prototypes on ID validation, and validation scores in per cent")
+    return [Table(what, ["method", *HEALTH.values(), "ID val", "OOD val"], rows)] if rows else []
 
 
 def _probes(entry: Entry, name: str) -> list[Record]:
