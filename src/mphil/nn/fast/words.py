@@ -12,10 +12,7 @@ STEP, FIRST, SECOND = (word - (1 << 64) for word in (0x9E3779B97F4A7C15, 0xBF584
 
 
 def random_words(n: int, like: Tensor) -> Tensor:
-    """(n,) int64 of random bits on the device of `like`: SplitMix64, begun where the generator of torch says.
-
-    A generator that draws word by word takes longer than the network spends on everything but its products.
-    """
+    """(n,) int64 of random bits on the device of `like`: SplitMix64, begun where the generator of torch says."""
     seed = torch.empty((), dtype=torch.int64, device=like.device).random_(-(1 << 63), None)
     compiled = kernels(like)
     if compiled is None:
