@@ -221,7 +221,7 @@ class TestFigures:
 
     def test_health(self):
         probe = {"together": 0.5, "apart": -0.25, "used": 1.0, "score": None}
-        (*_, told) = self.chapter("health", probes={"health": probe}).blocks
+        (told,) = self.chapter("health", probes={"health": probe}).blocks  # and no test scores beside it
         assert told.header[1:6] == [
             "cosine inside a class",
             "cosine between classes",

@@ -90,7 +90,7 @@ def make_chapter(sheet: Sheet) -> Chapter:
     blocks: list[Block] = []
     if suite.figure == "time":
         blocks.append(tables.timing(sheet))
-    else:
+    elif suite.figure != "health":  # what is chosen on validation is not shown with test scores
         blocks.append(tables.overview(sheet))
         blocks += [tables.detail(sheet, benchmark) for benchmark in sheet.benchmarks]
     blocks += figures(sheet)
