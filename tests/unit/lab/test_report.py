@@ -79,18 +79,24 @@ class TestNumbers:
         rows = as_dict(standing([sheet()]))
         assert list(rows) == [BASIS]  # on the other benchmark ERM alone has been run
         found = rows[BASIS]
-        assert (found["erm"], found["best other"], found["mphil"]) == ("63.0 (3.6)", "vrex 71.0 (1.0)", "67.0 (2.6)")
-        assert (found["place"], found["mphil in the paper"]) == (
-            "2 of 3",
-            f"{printed('good')['mphil', BASIS].mean:.1f}",
-        )
+        assert (found["erm"], found["best other"]) == ("63.0 (3.6); 3.", "vrex 71.0 (1.0); 1.")
+        assert (found["mphil"], found["mphil+"], found["methods"]) == ("67.0 (2.6); 2.", "not run", "3")
+        assert found["mphil in the paper"] == f"{printed('good')['mphil', BASIS].mean:.1f}"
         assert found["command"] == f"mphil lab run table --budget full --benchmarks {BASIS}"
 
     def test_standing_counts_seeds_and_leaves_suites_of_one_seed_out(self):
         some = [one for one in records() if one["seed"] < 2 or one["method"] != "mphil"]
-        assert as_dict(standing([sheet(some)]))[BASIS]["mphil"] == "65.5 (0.7), 2/3 seeds"
+        assert as_dict(standing([sheet(some)]))[BASIS]["mphil"] == "65.5 (0.7), 2/3 seeds; 2."
         single = parse_suite("single", TEXT.replace("seeds = [0, 1, 2]", "seeds = [0]"))
         assert not standing([fill(single, Request(), records())]).rows
+
+    def test_standing_of_the_variant_is_not_that_of_another_method(self):
+        suite = parse_suite("table", TEXT.replace('"moleood"', '"mphil+"'))
+        cells = {(c.row, c.benchmark, c.seed): c for c in expand(suite)}
+        made = [record(cells[row, BASIS, s], v) for row in SCORES for s, v in enumerate(SCORES[row])]
+        made += [record(cells["mphil+", BASIS, seed], 0.9) for seed in range(3)]
+        found = as_dict(standing([fill(suite, Request(), made)]))[BASIS]
+        assert (found["mphil+"], found["best other"]) == ("90.0 (0.0); 1.", "vrex 71.0 (1.0); 2.")
 
     def test_overview(self):
         rows = as_dict(overview(sheet()))

@@ -88,31 +88,36 @@ def detail(sheet: Sheet, benchmark: str) -> Table:
     return Table(what, header, rows, strong, notes.texts)
 
 
-def standing(sheets: Sequence[Sheet], ours: str = "mphil", plain: str = "erm") -> Table:
-    """A line a benchmark: our method beside the plain one, the best of the others and the paper.
+OURS, PLUS, PLAIN = "mphil", "mphil+", "erm"
 
-    Of the suites that compare methods over several seeds, where both have been run.
+
+def standing(sheets: Sequence[Sheet]) -> Table:
+    """A line a benchmark: MPHIL and MPHIL+ beside ERM, the best of the others and the paper, each with its place.
+
+    Of the suites that compare methods over several seeds, where MPHIL, ERM and another one have been run.
     """
-    header = ["benchmark", plain, "best other", ours, "place", f"{ours} in the paper", "spent", "command"]
     rows, notes = [], _Notes()
     for sheet in sheets:
         suite = sheet.suite
-        compares = suite.against == ours and len(suite.seeds) > 1 and not suite.variants
+        compares = suite.against == OURS and len(suite.seeds) > 1 and not suite.variants
         for benchmark in sheet.benchmarks if compares else ():
             places = _ranks(sheet, benchmark)
-            others = [row for row in places if row not in (ours, plain, f"{ours}+")]
-            if not others or not {ours, plain} <= places.keys():
+            others = [row for row in places if row not in (OURS, PLUS, PLAIN)]
+            if not others or not {OURS, PLAIN} <= places.keys():
                 continue
             best = min(others, key=places.__getitem__)
             told = {
-                row: _brief(replace(sheet.entries[row, benchmark], paper=None), notes) for row in (ours, plain, best)
+                row: f"{_brief(replace(sheet.entries[row, benchmark], paper=None), notes)}; {places[row]:g}."
+                for row in (PLAIN, best, OURS, PLUS)
+                if row in places
             }
-            paper = sheet.entries[ours, benchmark].paper
-            cells = [benchmark, told[plain], f"{best} {told[best]}", told[ours], f"{places[ours]:g} of {len(places)}"]
-            command = f"mphil lab run {suite.name} --budget {sheet.budget} --benchmarks {benchmark}"
-            rows.append([*cells, f"{paper.mean:.1f}" if paper else NONE, sheet.efforts[benchmark], command])
+            paper = sheet.entries[OURS, benchmark].paper
+            cells = [benchmark, told[PLAIN], f"{best} {told[best]}", told[OURS], told.get(PLUS, "not run")]
+            cells += [str(len(places)), f"{paper.mean:.1f}" if paper else NONE, sheet.efforts[benchmark]]
+            rows.append([*cells, f"mphil lab run {suite.name} --budget {sheet.budget} --benchmarks {benchmark}"])
+    header = ["benchmark", PLAIN, "best other", OURS, PLUS, "methods", f"{OURS} in the paper", "spent", "command"]
     rules = sorted({sheet.suite.selection for sheet in sheets})
-    what = f"OOD test score in per cent, mean (sd) over seeds; epochs chosen on {', '.join(rules)}"
+    what = f"OOD test score in per cent, mean (sd) over seeds, and place; epochs chosen on {', '.join(rules)}"
     return Table(what, header, rows, notes=notes.texts)
 
 
