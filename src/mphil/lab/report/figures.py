@@ -105,10 +105,10 @@ def _health(sheet: Sheet) -> list[Block]:
     for (row, benchmark), entry in sheet.entries.items():
         found = _probes(entry, "health")
         known = {what: [probe[what] for probe in found if probe.get(what) is not None] for what in HEALTH}
-        if found:
+        if entry.records:
             told = [f"{mean(values):.2f}" if values else NONE for values in known.values()]
-            rows.append([f"{row} on {benchmark}", *told, spread(entry.scores("id_val").values())])
-            rows[-1].append(spread(entry.scores("ood_val").values()))
+            scores = [spread(entry.scores(part).values()) for part in ("id_val", "ood_val")]
+            rows.append([f"{row} on {benchmark}", *told, *scores])
     what = caption(sheet, "State of the prototypes on ID validation, and validation scores in per cent")
     return [Table(what, ["method", *HEALTH.values(), "ID val", "OOD val"], rows)] if rows else []
 
