@@ -80,7 +80,7 @@ class TestNumbers:
         assert list(rows) == [BASIS]  # on the other benchmark ERM alone has been run
         found = rows[BASIS]
         assert (found["erm"], found["best other"]) == ("63.0 (3.6); 3.", "vrex 71.0 (1.0); 1.")
-        assert (found["mphil"], found["mphil+"], found["methods"]) == ("67.0 (2.6); 2.", "not run", "3")
+        assert (found["mphil"], found["mphil+"], found["rows"]) == ("67.0 (2.6); 2.", "-", "3")
         assert found["mphil in the paper"] == f"{printed('good')['mphil', BASIS].mean:.1f}"
         assert found["command"] == f"mphil lab run table --budget full --benchmarks {BASIS}"
 

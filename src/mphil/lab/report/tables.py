@@ -9,6 +9,7 @@ from statistics import mean
 from mphil.lab.report.document import Table
 from mphil.lab.report.gather import Entry, Sheet
 from mphil.lab.statistics import bootstrap_interval, centre_and_spread, paired_p, ranks, signed_rank_p
+from mphil.methods.base import METHODS
 from mphil.page.text import listing
 
 NONE = "-"
@@ -88,34 +89,39 @@ def detail(sheet: Sheet, benchmark: str) -> Table:
     return Table(what, header, rows, strong, notes.texts)
 
 
-OURS, PLUS, PLAIN = "mphil", "mphil+", "erm"
+OURS, PLUS, PLAIN, ALIKE = "mphil", "mphil+", "erm", "erm + max readout"
 
 
 def standing(sheets: Sequence[Sheet]) -> Table:
-    """A line a benchmark: MPHIL and MPHIL+ beside ERM, the best of the others and the paper, each with its place.
+    """A line a benchmark: MPHIL, MPHIL+ and ERM with the readout of either, the best of the others, and the paper.
 
     Of the suites that compare methods over several seeds, where MPHIL, ERM and another one have been run.
     """
     rows, notes = [], _Notes()
     for sheet in sheets:
         suite = sheet.suite
-        compares = suite.against == OURS and len(suite.seeds) > 1 and not suite.variants
+        compares = suite.against == OURS and len(suite.seeds) > 1
         for benchmark in sheet.benchmarks if compares else ():
             places = _ranks(sheet, benchmark)
-            others = [row for row in places if row not in (OURS, PLUS, PLAIN)]
+            others = [row for row in places if row in METHODS and row not in (OURS, PLUS, PLAIN)]
             if not others or not {OURS, PLAIN} <= places.keys():
                 continue
             best = min(others, key=places.__getitem__)
             told = {
                 row: f"{_brief(replace(sheet.entries[row, benchmark], paper=None), notes)}; {places[row]:g}."
-                for row in (PLAIN, best, OURS, PLUS)
+                for row in (PLAIN, ALIKE, best, OURS, PLUS)
                 if row in places
             }
             paper = sheet.entries[OURS, benchmark].paper
-            cells = [benchmark, told[PLAIN], f"{best} {told[best]}", told[OURS], told.get(PLUS, "not run")]
-            cells += [str(len(places)), f"{paper.mean:.1f}" if paper else NONE, sheet.efforts[benchmark]]
+            cells = [benchmark, told[OURS], told.get(PLUS, NONE), told[PLAIN], told.get(ALIKE, NONE)]
+            cells += [
+                f"{best} {told[best]}",
+                str(len(places)),
+                f"{paper.mean:.1f}" if paper else NONE,
+                sheet.efforts[benchmark],
+            ]
             rows.append([*cells, f"mphil lab run {suite.name} --budget {sheet.budget} --benchmarks {benchmark}"])
-    header = ["benchmark", PLAIN, "best other", OURS, PLUS, "methods", f"{OURS} in the paper", "spent", "command"]
+    header = ["benchmark", OURS, PLUS, PLAIN, ALIKE, "best other", "rows", f"{OURS} in the paper", "spent", "command"]
     rules = sorted({sheet.suite.selection for sheet in sheets})
     what = f"OOD test score in per cent, mean (sd) over seeds, and place; epochs chosen on {', '.join(rules)}"
     return Table(what, header, rows, notes=notes.texts)
