@@ -34,6 +34,7 @@ CASES = {
     "mphil, release": ("mphil", RELEASE, "binary", {"missing": 0.3, "edges": "float"}, {}),
     "mphil, hard": ("mphil", {"update": "ema-hard", "differentiable_update": False}, "binary", {}, {"readout": "max"}),
     "mphil, gradient": ("mphil", {"update": "gradient"}, "multiclass", {}, {}),
+    "mphil+": ("mphil+", {}, "binary", {"missing": 0.3}, {}),
     "mphil, epoch mean": ("mphil", {"update": "epoch-mean"}, "multitask", {"missing": 0.3}, {}),
 }
 
@@ -219,11 +220,11 @@ class TestRun:
         for error in together(run_in, tmp_path, "vrex"):
             assert isinstance(error, UsageError)
             assert str(error).startswith("vrex cannot be trained by 2 processes: its loss looks at a batch as a whole")
-            assert str(error).endswith("or train one of erm, mphil")
+            assert str(error).endswith("or train one of erm, mphil, mphil+")
         assert list(tmp_path.iterdir()) == []
 
     def test_each_method_says_for_itself_what_it_can_do(self):
-        assert [name for name in METHODS if METHODS[name].parallel] == ["erm", "mphil"]
+        assert [name for name in METHODS if METHODS[name].parallel] == ["erm", "mphil", "mphil+"]
         check_parallel(METHODS["vrex"])  # alone, everything can be trained
 
 
