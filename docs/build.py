@@ -59,15 +59,21 @@ def methods() -> str:
         summary = (inspect.getdoc(inspect.getmodule(cls)) or "").splitlines()[0].partition(": ")[2]
         needs, tasks = ", ".join(sorted(cls.needs)) or "-", ", ".join(sorted(cls.tasks))
         spent = " / ".join(f"{cost[name][on]:.1f}" if on in cost[name] else "-" for on in ("motif", "molecules"))
-        pages.append(row(f"[{name}](#{name})", summary, needs, tasks, spent))
+        pages.append(row(f"[{name}](#{anchor(name)})", summary, needs, tasks, spent))
     return "\n".join([*pages, "", *map(method, METHODS)])
+
+
+def anchor(name: str) -> str:
+    """What a link to the section of a method says; headings lose their plus signs."""
+    return name.replace("+", "-plus")
 
 
 def method(name: str) -> str:
     cls = METHODS[name]
     doc = inspect.getdoc(cls) or ""
     texts, options = argument_texts(doc), keyword_arguments(cls.__init__)
-    lines = [f"## {name}\n\n{doc.splitlines()[0]}\n\nPaper: {cls.paper}.\n"]
+    target = "" if anchor(name) == name else f'<a id="{anchor(name)}"></a>\n\n'
+    lines = [f"{target}## {name}\n\n{doc.splitlines()[0]}\n\nPaper: {cls.paper}.\n"]
     lines += [f"Not defined for {kind} tasks: {why}.\n" for kind, why in cls.refuses.items()]
     if options:
         lines.append("\n".join([row("option", "default", "meaning"), row("---", "---", "---")]))
@@ -158,14 +164,14 @@ def results() -> str:
             texts.append(f"## {chapter.title}\n")
             texts += [f"{text}\n" for text in chapter.intro]
             texts.append(table_text(table) + "\n")
-    texts += ["# Older comparisons\n", "Made before the encoder had its compiled path, whose rounding differs.\n"]
+    texts += ["## Older comparisons\n", "Made before the encoder had its compiled path, whose rounding differs.\n"]
     texts.append("Accuracy in per cent: mean (standard deviation) over seeds.")
     texts.append(f"The last column needs no selection: the mean of the last {LAST} epochs.\n")
     for file in sorted(RECORDS.glob("compare-*.jsonl")):
         runs = [json.loads(line) for line in file.read_text().splitlines()]
         header = ["method", "seeds", "epochs", "ID test, chosen on OOD val", "OOD test, chosen on OOD val"]
         header += ["ID test, chosen on ID val", "OOD test, chosen on ID val", f"OOD test, last {LAST} epochs"]
-        texts.append(f"## {runs[0]['benchmark']}\n")
+        texts.append(f"### {runs[0]['benchmark']}\n")
         texts.append("\n".join([row(*header), row(*["---"] * len(header)), *result_rows(runs)]) + "\n")
         where = runs[0]["machine"]
         texts.append(f"Records: [{file.name}](../../benchmarks/results/{file.name}); {where['processor']},")
