@@ -164,10 +164,8 @@ def separation_loss(prototypes: Tensor, temperature: float) -> Tensor:
     The denominator leaves out the own class, so the loss can be negative. With K = 1 there is nothing to pull
     together and the numerator is left out. Averaged over tasks.
     """
-    apart = _other_classes(prototypes, temperature)
-    return (
-        (apart - _own_class(prototypes, temperature).logsumexp(-1)).mean() if prototypes.shape[2] > 1 else apart.mean()
-    )
+    apart, within = _pairs(prototypes, temperature)
+    return (apart - within.logsumexp(-1)).mean() if prototypes.shape[2] > 1 else apart.mean()
 
 
 def summed_separation_loss(prototypes: Tensor, temperature: float) -> Tensor:
@@ -176,48 +174,56 @@ def summed_separation_loss(prototypes: Tensor, temperature: float) -> Tensor:
     .. math:: -\frac{1}{CK}\sum_{c,k}\Big[\sum_{i\ne k} s_{ki} - \log\sum_{(c',j)\ne(c,k)} e^{s_{kj}}\Big],
               \qquad s = \langle\mu,\mu'\rangle/\tau
     """
-    apart = _other_classes(prototypes, temperature)
+    apart, within = _pairs(prototypes, temperature)
     if prototypes.shape[2] == 1:
         return apart.mean()
-    within = _own_class(prototypes, temperature)
     together = within.masked_fill(within == -math.inf, 0.0).sum(-1)
     return (apart.logaddexp(within.logsumexp(-1)) - together).mean()
 
 
-def _own_class(prototypes: Tensor, temperature: float) -> Tensor:
-    """(T, C, K, K) scaled similarities of each prototype to those of its class, -inf to itself."""
+def _pairs(prototypes: Tensor, temperature: float) -> tuple[Tensor, Tensor]:
+    """Scaled similarities of each prototype to the others.
+
+    Returns:
+        (T, C, K) logarithm of the sum of their exponentials over all other classes, and (T, C, K, K) those to the
+        prototypes of its own class, -inf to itself.
+    """
+    apart, within = _Pairs.apply(prototypes, temperature)  # type: ignore[no-untyped-call]
     itself = torch.eye(prototypes.shape[2], dtype=torch.bool, device=prototypes.device)
-    return (prototypes / temperature @ prototypes.mT).masked_fill(itself, -math.inf)
+    return apart, within.masked_fill(itself, -math.inf)
 
 
-def _other_classes(prototypes: Tensor, temperature: float) -> Tensor:
-    """(T, C, K) logarithm of the sum of exp(scaled similarity) of each prototype to those of all other classes."""
-    out: Tensor = _OtherClasses.apply(prototypes, temperature)  # type: ignore[no-untyped-call]
-    return out
-
-
-class _OtherClasses(torch.autograd.Function):
+class _Pairs(torch.autograd.Function):
     """All (C * K)^2 pairs, in place; since they are symmetric, one product gives both halves of the gradient."""
 
     @staticmethod
-    def forward(ctx: Any, prototypes: Tensor, temperature: float) -> Tensor:
+    def forward(ctx: Any, prototypes: Tensor, temperature: float) -> tuple[Tensor, Tensor]:
         tasks, classes, slots, _ = prototypes.shape
         flat = prototypes.flatten(1, 2)
         pairs = flat / temperature @ flat.mT
-        pairs.view(tasks, classes, slots, classes, slots).diagonal(dim1=1, dim2=3).fill_(-math.inf)
+        own = _own_class(pairs, classes)
+        within = own.clone(memory_format=torch.contiguous_format)
+        own.fill_(-math.inf)
         largest = pairs.amax(-1, keepdim=True)
         terms = pairs.sub_(largest).exp_()
         sums = terms.sum(-1, keepdim=True)
         ctx.save_for_backward(flat, terms, sums)
         ctx.temperature = temperature
-        return (largest + sums.log()).view(tasks, classes, slots)
+        return (largest + sums.log()).view(tasks, classes, slots), within
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
+    def backward(ctx: Any, grad: Tensor, grad_within: Tensor) -> tuple[Tensor, None]:
         flat, terms, sums = ctx.saved_tensors
-        felt = terms * (grad.flatten(1).unsqueeze(-1) / (sums * ctx.temperature))
-        return ((felt + felt.mT) @ flat).view(*grad.shape, -1), None
+        felt = terms * (grad.flatten(1).unsqueeze(-1) / sums)
+        _own_class(felt, grad.shape[1]).copy_(grad_within)
+        return ((felt + felt.mT) @ (flat / ctx.temperature)).view(*grad.shape, -1), None
+
+
+def _own_class(pairs: Tensor, classes: int) -> Tensor:
+    """The (T, C, K, K) blocks on the diagonal of all pairs (T, C * K, C * K), as a view."""
+    slots = pairs.shape[-1] // classes
+    return pairs.view(-1, classes, slots, classes, slots).diagonal(dim1=1, dim2=3).permute(0, 3, 1, 2)
 
 
 def spherical_kmeans(points: Tensor, centres: Tensor, rounds: int = 10) -> Tensor:
