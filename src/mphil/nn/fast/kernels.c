@@ -175,9 +175,10 @@ int normalise_backward(real *restrict grad_x, real *restrict grad_affine, const 
     for (int64_t first = 0; !failed && first < rows; first += BLOCK) {
         memset(sums, 0, 2 * width * sizeof(real));
         for (int64_t r = first; r < rows && r < first + BLOCK; r++) {
-            const real *here = expand ? grad_x + r * width : row, *from = x + r * stride;
+            real *here = grad_x + r * width;
+            const real *from = x + r * stride;
             if (!expand)
-                passed(row, grad + r * back_stride, from, scale, shift, draws ? draws + r * width : 0, (int16_t)least,
+                passed(here, grad + r * back_stride, from, scale, shift, draws ? draws + r * width : 0, (int16_t)least,
                        gain, floor, width);
             for (int64_t c = 0; c < width; c++) {
                 sums[c] += here[c];
@@ -198,9 +199,6 @@ int normalise_backward(real *restrict grad_x, real *restrict grad_affine, const 
     for (int64_t r = 0; !failed && r < rows; r++) {
         const real times = count ? count[r] : 1, *from = x + r * stride;
         real *to = grad_x + r * width;
-        if (!expand)
-            passed(to, grad + r * back_stride, from, scale, shift, draws ? draws + r * width : 0, (int16_t)least, gain,
-                   floor, width);
         for (int64_t c = 0; c < width; c++)
             to[c] = scale[c] * (to[c] - times * (sums[c] + (from[c] - mean[c]) * products[c]));
     }
