@@ -194,7 +194,7 @@ def _pairs(prototypes: Tensor, temperature: float) -> tuple[Tensor, Tensor]:
 
 
 class _Pairs(torch.autograd.Function):
-    """All (C * K)^2 pairs, in place; since they are symmetric, one product gives both halves of the gradient."""
+    """All (C * K)^2 pairs at once; since they are symmetric, one product gives both halves of the gradient."""
 
     @staticmethod
     def forward(ctx: Any, prototypes: Tensor, temperature: float) -> tuple[Tensor, Tensor]:
@@ -204,18 +204,17 @@ class _Pairs(torch.autograd.Function):
         own = _own_class(pairs, classes)
         within = own.clone(memory_format=torch.contiguous_format)
         own.fill_(-math.inf)
-        largest = pairs.amax(-1, keepdim=True)
-        terms = pairs.sub_(largest).exp_()
-        sums = terms.sum(-1, keepdim=True)
-        ctx.save_for_backward(flat, terms, sums)
+        shares = pairs.softmax(-1)
+        ctx.save_for_backward(flat, shares)
         ctx.temperature = temperature
-        return (largest + sums.log()).view(tasks, classes, slots), within
+        # A share is exp(similarity - log of the sum), the largest one too.
+        return (pairs.amax(-1) - shares.amax(-1).log()).view(tasks, classes, slots), within
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor, grad_within: Tensor) -> tuple[Tensor, None]:
-        flat, terms, sums = ctx.saved_tensors
-        felt = terms * (grad.flatten(1).unsqueeze(-1) / sums)
+        flat, shares = ctx.saved_tensors
+        felt = shares * grad.flatten(1).unsqueeze(-1)
         _own_class(felt, grad.shape[1]).copy_(grad_within)
         return ((felt + felt.mT) @ (flat / ctx.temperature)).view(*grad.shape, -1), None
 
