@@ -1,11 +1,13 @@
 """Suites: those of the paper are whole, and a mistake in one is named before anything runs."""
 
 import pytest
+import torch
 
 from mphil.errors import UsageError
 from mphil.lab.paper import TABLES, printed
 from mphil.lab.suite import Budget, load_suite, parse_suite, suite_names
-from mphil.methods import METHODS
+from mphil.methods import METHODS, build_method
+from tests.graphs import TASKS, random_store, small_encoder, whole
 from tests.unit.lab.made import TINY, tiny
 
 
@@ -31,6 +33,18 @@ class TestShipped:
         ours = {(row.name, benchmark) for row in suite.rows() for benchmark in suite.benchmarks}
         assert printed(table).keys() <= ours
         assert len(printed(table)) > 20
+
+    def test_metrics_are_compared_where_they_differ(self):
+        """With one prototype kept a class all four would be the same; mean and sum always are."""
+        store, said = random_store("multiclass"), {}
+        for row in load_suite("metrics").rows():
+            torch.manual_seed(0)
+            model = build_method(row.method, TASKS["multiclass"], small_encoder(store), dict(row.settings["method"]))
+            said[row.name] = model.eval().predict(whole(store)).log_softmax(-1)
+        assert not said["max"].allclose(said["mean"])
+        assert not said["max"].allclose(said["min"])
+        assert not said["mean"].allclose(said["min"])
+        assert said["mean"].allclose(said["sum"])
 
     def test_all_methods(self):
         assert [row.method for row in load_suite("baselines").rows()] == list(METHODS)
