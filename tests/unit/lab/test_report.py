@@ -105,9 +105,15 @@ class TestNumbers:
         assert rows["vrex"][SIZE] == "not run"
         assert rows["moleood"][SIZE] == "n/a (a)"
         assert overview(sheet()).notes == ["a: graphs are no molecules"]
-        assert rows["erm"]["mean rank"] == f"{mean([3, 1]):.1f}"
-        assert rows["moleood"]["mean rank"] == "-"
         assert overview(sheet()).strong == {(1, 1)}  # vrex on the basis split; one row alone is best of nothing
+
+    def test_the_mean_rank_waits_for_benchmarks_with_rows_not_run(self):
+        assert as_dict(overview(sheet()))["erm"]["mean rank"] == "-"
+        found = [*records(), refused(CELLS["moleood", BASIS, 0], "graphs are no molecules")]
+        assert as_dict(overview(sheet(found)))["erm"]["mean rank"] == "3.0"
+        found += [record(CELLS[row, SIZE, 0], score) for row, score in (("vrex", 0.4), ("mphil", 0.3))]
+        ranks = {row: cells["mean rank"] for row, cells in as_dict(overview(sheet(found))).items()}
+        assert ranks == {"erm": f"{mean([3, 1]):.1f}", "vrex": "1.5", "mphil": "2.5", "moleood": "-"}
 
     def test_a_failure_is_told(self):
         failures = [failure(CELLS["vrex", SIZE, 0], "the loss is not a finite number")]

@@ -40,9 +40,13 @@ def _all_efforts(efforts: Mapping[str, str]) -> str:
 
 
 def overview(sheet: Sheet) -> Table:
-    """Rows by benchmarks: mean (sd) of the OOD test score, and in brackets the difference to the paper."""
+    """Rows by benchmarks: mean (sd) of the OOD test score, and in brackets the difference to the paper.
+
+    The mean rank is over the benchmarks on which no row is yet to be run: first of two is no better than third of ten.
+    """
     header = ["method", *sheet.benchmarks, "mean rank"]
     places = {benchmark: _ranks(sheet, benchmark) for benchmark in sheet.benchmarks}
+    unfinished = {benchmark for (_, benchmark), entry in sheet.entries.items() if entry.state == "missing"}
     means = {row: _means(sheet, row) for row in sheet.rows}
     against = sheet.suite.against
     tested = {row: signed_rank_p(means[row], means[against]) for row in sheet.rows} if against else {}
@@ -51,7 +55,7 @@ def overview(sheet: Sheet) -> Table:
     rows, notes = [], _Notes()
     for row in sheet.rows:
         cells = [_brief(sheet.entries[row, benchmark], notes) for benchmark in sheet.benchmarks]
-        own = [places[benchmark][row] for benchmark in sheet.benchmarks if row in places[benchmark]]
+        own = [of[row] for benchmark, of in places.items() if benchmark not in unfinished and row in of]
         line = [row, *cells, f"{mean(own):.1f}" if own else NONE]
         rows.append([*line, _p(tested[row])] if len(header) > len(line) else line)
     strong = {
