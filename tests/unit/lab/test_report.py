@@ -98,6 +98,13 @@ class TestNumbers:
         found = as_dict(standing([fill(suite, Request(), made)]))[BASIS]
         assert (found["mphil+"], found["best other"]) == ("90.0 (0.0); 1.", "vrex 71.0 (1.0); 2.")
 
+    def test_standing_counts_places(self):
+        assert standing([sheet()]).caption.endswith(
+            "; mphil is first or second on 1 of 1 benchmarks and above erm on 1"
+        )
+        worse = [record(CELLS[row, BASIS, 0], score) for row, score in (("erm", 0.5), ("vrex", 0.4), ("mphil", 0.3))]
+        assert standing([sheet(worse)]).caption.endswith("first or second on 0 of 1 benchmarks and above erm on 0")
+
     def test_overview(self):
         rows = as_dict(overview(sheet()))
         assert rows["erm"][BASIS] == "63.0 (3.6) [+2.1]"

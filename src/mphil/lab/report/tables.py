@@ -101,7 +101,7 @@ def standing(sheets: Sequence[Sheet]) -> Table:
 
     Of the suites that compare methods over several seeds, where MPHIL, ERM and another one have been run.
     """
-    rows, notes = [], _Notes()
+    rows, notes, found = [], _Notes(), []
     for sheet in sheets:
         suite = sheet.suite
         compares = suite.against == OURS and len(suite.seeds) > 1
@@ -110,6 +110,7 @@ def standing(sheets: Sequence[Sheet]) -> Table:
             others = [row for row in places if row in METHODS and row not in (OURS, PLUS, PLAIN)]
             if not others or not {OURS, PLAIN} <= places.keys():
                 continue
+            found.append(places)
             best = min(others, key=places.__getitem__)
             told = {
                 row: f"{_brief(replace(sheet.entries[row, benchmark], paper=None), notes)}; {places[row]:g}."
@@ -128,7 +129,16 @@ def standing(sheets: Sequence[Sheet]) -> Table:
     header = ["benchmark", OURS, PLUS, PLAIN, ALIKE, "best other", "rows", f"{OURS} in the paper", "spent", "command"]
     rules = sorted({sheet.suite.selection for sheet in sheets})
     what = f"OOD test score in per cent, mean (sd) over seeds, and place; epochs chosen on {', '.join(rules)}"
-    return Table(what, header, rows, notes=notes.texts)
+    return Table("; ".join([what, *_counted(found)]), header, rows, notes=notes.texts)
+
+
+def _counted(places: Sequence[Mapping[str, float]]) -> Iterable[str]:
+    """On how many benchmarks MPHIL and MPHIL+ are in front, and above ERM."""
+    for row in (OURS, PLUS):
+        own = [(of[row], of[PLAIN]) for of in places if row in of]
+        front, above = sum(place <= 2 for place, _ in own), sum(place < plain for place, plain in own)
+        if own:
+            yield f"{row} is first or second on {front} of {len(own)} benchmarks and above {PLAIN} on {above}"
 
 
 def timing(sheet: Sheet) -> Table:
