@@ -1,6 +1,7 @@
 """Reports: the numbers are those of the records, and whatever does not belong is named, never merged."""
 
 import re
+from dataclasses import replace
 from statistics import mean, stdev
 
 import pytest
@@ -84,11 +85,12 @@ class TestNumbers:
         assert found["mphil in the paper"] == f"{printed('good')['mphil', BASIS].mean:.1f}"
         assert found["command"] == f"mphil lab run table --budget full --benchmarks {BASIS}"
 
-    def test_standing_counts_seeds_and_leaves_suites_of_one_seed_out(self):
+    def test_standing_counts_seeds_and_leaves_suites_of_one_seed_and_of_probes_out(self):
         some = [one for one in records() if one["seed"] < 2 or one["method"] != "mphil"]
         assert as_dict(standing([sheet(some)]))[BASIS]["mphil"] == "65.5 (0.7), 2/3 seeds; 2."
         single = parse_suite("single", TEXT.replace("seeds = [0, 1, 2]", "seeds = [0]"))
         assert not standing([fill(single, Request(), records())]).rows
+        assert not standing([replace(sheet(), suite=SUITE.model_copy(update={"probes": ("separability",)}))]).rows
 
     def test_standing_of_the_variant_is_not_that_of_another_method(self):
         suite = parse_suite("table", TEXT.replace('"moleood"', '"mphil+"'))

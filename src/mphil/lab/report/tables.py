@@ -99,12 +99,12 @@ OURS, PLUS, PLAIN, ALIKE = "mphil", "mphil+", "erm", "erm + max readout"
 def standing(sheets: Sequence[Sheet]) -> Table:
     """A line a benchmark: MPHIL, MPHIL+ and ERM with the readout of either, the best of the others, and the paper.
 
-    Of the suites that compare methods over several seeds, where MPHIL, ERM and another one have been run.
+    Of the suites that compare scores of methods over several seeds, where MPHIL, ERM and another one have been run.
     """
     rows, notes, found = [], _Notes(), []
     for sheet in sheets:
         suite = sheet.suite
-        compares = suite.against == OURS and len(suite.seeds) > 1
+        compares = suite.against == OURS and len(suite.seeds) > 1 and not suite.probes
         for benchmark in sheet.benchmarks if compares else ():
             places = _ranks(sheet, benchmark)
             others = [row for row in places if row in METHODS and row not in (OURS, PLUS, PLAIN)]
