@@ -115,6 +115,7 @@ class TestNumbers:
         assert rows["moleood"][SIZE] == "n/a (a)"
         assert overview(sheet()).notes == ["a: graphs are no molecules"]
         assert overview(sheet()).strong == {(1, 1)}  # vrex on the basis split; one row alone is best of nothing
+        assert as_dict(detail(sheet(), SIZE))["erm"]["rank"] == "-"
 
     def test_the_mean_rank_waits_for_benchmarks_with_rows_not_run(self):
         assert as_dict(overview(sheet()))["erm"]["mean rank"] == "-"

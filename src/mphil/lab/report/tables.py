@@ -62,7 +62,7 @@ def overview(sheet: Sheet) -> Table:
         (number, column)
         for column, benchmark in enumerate(sheet.benchmarks, start=1)
         for number, row in enumerate(sheet.rows)
-        if places[benchmark].get(row) == 1 and len(places[benchmark]) > 1
+        if places[benchmark].get(row) == 1
     }
     what = "OOD test score in per cent, mean (sd) over seeds"
     if any(entry.paper for entry in sheet.entries.values()):
@@ -88,7 +88,7 @@ def detail(sheet: Sheet, benchmark: str) -> Table:
         cells += [_p(paired_p(scores, base) if row != against else None)] if against else []
         cells += [spread(entry.scores("id_test").values()), spread(entry.last().values())]
         rows.append(cells)
-    strong = frozenset((n, 2) for n, row in enumerate(sheet.rows) if places.get(row) == 1 and len(places) > 1)
+    strong = frozenset((n, 2) for n, row in enumerate(sheet.rows) if places.get(row) == 1)
     what = caption(sheet, f"{benchmark}, {_metric(sheet, benchmark)} in per cent", benchmark)
     return Table(what, header, rows, strong, notes.texts)
 
@@ -207,8 +207,10 @@ def _means(sheet: Sheet, row: str) -> dict[str, float]:
 
 
 def _ranks(sheet: Sheet, benchmark: str) -> dict[str, float]:
+    """Place of every row that has a score; a row alone has none."""
     means = {row: _mean(sheet.entries[row, benchmark]) for row in sheet.rows}
-    return ranks({row: value for row, value in means.items() if value is not None})
+    scores = {row: value for row, value in means.items() if value is not None}
+    return ranks(scores) if len(scores) > 1 else {}
 
 
 def _difference(entry: Entry) -> str:
