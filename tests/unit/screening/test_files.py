@@ -84,11 +84,10 @@ class TestCells:
         screen_file(predictor, table, tmp_path / "pieces.csv", workers=workers)
         answers = predictor.predict(smiles).columns()["probability"]
         found = [row[2] for row in rows_of(tmp_path / "pieces.csv")[1:]]
-        assert [bool(cell) for cell in found] == [value is not None for value in answers]
         for cell, value in zip(found, answers, strict=True):
-            if value is not None:  # six digits are written: half of the last one, and rounding in single precision
-                assert cell == f"{float(cell):.6g}"
-                assert float(cell) == pytest.approx(value, abs=6e-7, rel=0)
+            # Another piece, another rounding: what lies between two written numbers may become either.
+            near = [] if value is None else [value - 1e-7, value, value + 1e-7]
+            assert cell in ([f"{number:.6g}" for number in near] or [""])
 
     def test_rows_that_cannot_be_cut_into_cells_are_kept(self, predictor, tmp_path):
         text = "smiles,a,b\nCCO,1,2\nCCN\nCCC,1,2,3,4\nCCO,1,2,,\nCCCC,1,2\n"
