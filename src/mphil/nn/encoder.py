@@ -43,7 +43,7 @@ class BatchNorm(nn.BatchNorm1d):
         if not self.training:
             scale = self.weight * (self.running_var + self.eps).rsqrt()
             return scaled(x, scale, self.bias - self.running_mean * scale, steps)
-        self.num_batches_tracked += 1
+        self.num_batches_tracked.add_(1)
         norm = Norm(self.running_mean, self.running_var, self.momentum, self.eps)
         return standardised(x, self.weight, self.bias, counts, norm, steps)
 

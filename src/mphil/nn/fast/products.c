@@ -6,7 +6,7 @@
 
 #include "kernels.h"
 
-enum { VECTOR = 32, LANES = VECTOR / sizeof(real), WIDE = 2 * LANES, TALL = 6, BAND = 16 * TALL, DEEP = 640, FEW = 8 };
+enum { VECTOR = 32, LANES = VECTOR / sizeof(real), WIDE = 2 * LANES, TALL = 6, BAND = 16 * TALL, DEEP = 640 };
 
 typedef real vector __attribute__((vector_size(VECTOR), aligned(sizeof(real)), may_alias));
 
@@ -63,10 +63,12 @@ static void strip(real *restrict out, const real *restrict a, const real *restri
 /* `depth` rows of WIDE numbers out of b[k][c], which is at b[k * step + c * column]; zeros beyond `columns`. */
 static void panel(real *restrict to, const real *restrict b, int64_t step, int64_t column, int64_t depth,
                   int64_t columns) {
-    if (columns < WIDE) memset(to, 0, depth * WIDE * sizeof(real));
-    for (int64_t first = 0; first < depth; first += FEW)
-        for (int64_t c = 0; c < least(columns, WIDE); c++)
-            for (int64_t k = first; k < least(first + FEW, depth); k++) to[k * WIDE + c] = b[k * step + c * column];
+    const int64_t some = least(columns, WIDE);
+    if (some < WIDE) memset(to, 0, depth * WIDE * sizeof(real));
+    for (int64_t k = 0; some < WIDE && k < depth; k++)
+        for (int64_t c = 0; c < some; c++) to[k * WIDE + c] = b[k * step + c * column];
+    for (int64_t k = 0; some == WIDE && k < depth; k++)
+        for (int c = 0; c < WIDE; c++) to[k * WIDE + c] = b[k * step + c * column];
 }
 
 /* out = a b + bias: (rows, depth) (depth, columns), the rows of `out` and of `a` so many numbers apart. b[k][c] is at
