@@ -279,6 +279,7 @@ class TestWriting:
         for name in ("report.md", "report.html"):
             text = (tmp_path / "out" / name).read_text()
             assert text.count("mphil train --benchmark") == 11
+            assert "Commands of 0 runs" not in text
 
     def test_the_page_needs_nothing_else(self, tmp_path):
         self.document(tmp_path)

@@ -21,7 +21,7 @@ def html(document: Document) -> str:
 def _chapter(chapter: Chapter) -> str:
     intro = "".join(f"<p>{escape(text)}</p>" for text in chapter.intro)
     runs = "".join(f"<li><p>{escape(what)}</p>{command(line)}</li>" for what, line in chapter.commands)
-    unfold = details(f"Commands of {len(chapter.commands)} runs", f'<ul class="commands">{runs}</ul>')
+    unfold = details(f"Commands of {len(chapter.commands)} runs", f'<ul class="commands">{runs}</ul>') if runs else ""
     drawn = [block for block in chapter.blocks if not isinstance(block, Table | Molecules)]
     figures = f'<div class="pair">{"".join(f"<figure>{svg(block)}</figure>" for block in drawn)}</div>' if drawn else ""
     others = [_block(block) for block in chapter.blocks if isinstance(block, Table | Molecules)]

@@ -78,7 +78,7 @@ def make_document(names: Sequence[str], folder: Path, request: Request) -> Docum
     if standing.rows:
         intro = [
             "The best other method is the one with the best mean on the test part: nobody could have chosen it before.",
-            "For a single cell add `--methods` and its name to the command.",
+            "For a single cell add --methods and its name to the command.",
         ]
         chapters.insert(0, Chapter("standing", "Where MPHIL stands", intro, [standing], []))
     return Document(chapters, list(dict.fromkeys(problems)))
