@@ -14,7 +14,7 @@ from mphil.data.store import Batch
 from mphil.nn import world
 from mphil.nn.dropout import Dropout
 from mphil.nn.fast.aggregate import aggregate
-from mphil.nn.fast.environments import Wiring, countable, every_code, number_codes, share_wiring
+from mphil.nn.fast.environments import Wiring, countable, equal_rows, every_code, number_codes, share_wiring
 from mphil.nn.fast.library import kernels
 from mphil.nn.fast.linear import Linear
 from mphil.nn.fast.normalise import NO_STEPS, Norm, Steps, scaled, standardised
@@ -231,29 +231,40 @@ class Encoder(nn.Module):
             return x, wirings
         if self.embed is None:
             raise ValueError("an encoder without an input layer needs x")
-        colour = self._colour(batch) if alike else None
+        colour = self._colour(batch, wirings[0]) if alike else None
         # Dropout and the virtual node treat nodes differently that look alike.
         depth = 1 if self.dropout.active or self.virtual is not None else len(self.layers)
         shared = None if colour is None else share_wiring(colour, wirings[0], depth)
         if shared is None:
             return self.embed(batch.x), wirings
-        first, early = shared
-        return self.embed(batch.x[first]), early + wirings[len(early) :]
+        first, counts, early = shared
+        rows = batch.x[first]
+        rows = self.embed(rows, counts) if isinstance(self.embed, MLP) else self.embed(rows)
+        return rows, early + wirings[len(early) :]
 
     def _wiring(self, batch: Batch) -> Wiring:
-        """Every node for itself."""
+        """Every node for itself; bonds that are alike share a row if that can be told."""
         source, target = batch.edge_index
+        if self.edge.kind == "none":
+            return Wiring(source, target)
         if self.bonds is not None:
             return Wiring(source, target, self.bonds, number_codes(batch.edge_attr, self.edge.sizes))
-        return Wiring(source, target, None if self.edge.kind == "none" else batch.edge_attr)
+        found = equal_rows(batch.edge_attr) if self._compiled else None
+        if found is None:
+            return Wiring(source, target, batch.edge_attr)
+        code, first = found
+        return Wiring(source, target, batch.edge_attr[first], code)
 
-    def _colour(self, batch: Batch) -> Tensor | None:
+    def _colour(self, batch: Batch, wiring: Wiring) -> Tensor | None:
         """(n_nodes,) equal where nodes carry the same; None when nobody can tell or nobody could make use of it."""
-        if kernels(next(self.parameters())) is None or (self.bonds is None and self.edge.kind != "none"):
+        if not self._compiled or (wiring.bonds is not None and wiring.code is None):
             return None
-        if self.node.kind == "categorical":
-            return number_codes(batch.x, self.node.sizes) if countable(self.node.sizes) else None
-        if isinstance(self.embed, nn.Identity) and batch.x.shape[1] == 1 and not batch.x.requires_grad:
-            bits: Tensor = batch.x[:, 0].double().contiguous().view(torch.int64)
-            return bits
-        return None
+        if self.node.kind == "categorical" and countable(self.node.sizes):
+            return number_codes(batch.x, self.node.sizes)
+        found = equal_rows(batch.x)
+        return None if found is None else found[0]
+
+    @property
+    def _compiled(self) -> bool:
+        """Whether the loops can be used that find what is alike."""
+        return kernels(next(self.parameters())) is not None

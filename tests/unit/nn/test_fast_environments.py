@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from copy import deepcopy
 
 import pytest
 import torch
@@ -14,7 +15,15 @@ from mphil.data.store import Batch
 from mphil.errors import DataError
 from mphil.nn import encoder as encoder_module
 from mphil.nn.encoder import Encoder
-from mphil.nn.fast.environments import Wiring, classes, countable, every_code, number_codes, share_wiring
+from mphil.nn.fast.environments import (
+    Wiring,
+    classes,
+    countable,
+    equal_rows,
+    every_code,
+    number_codes,
+    share_wiring,
+)
 from mphil.nn.fast.library import status
 from tests.graphs import random_store, small_encoder, whole
 from tests.unit.nn.oracle import plain_copy, statistics
@@ -82,16 +91,55 @@ def test_it_is_left_alone_where_it_does_not_pay():
     assert share_wiring(colour, Wiring(EMPTY, EMPTY), depth=3) is None
 
 
+@settings(max_examples=60)
+@given(
+    rows=st.lists(st.tuples(*[st.sampled_from([0.0, -0.0, 1.0, 0.1, 1e300])] * 3), min_size=1, max_size=20),
+    dtype=st.sampled_from([torch.float32, torch.float64, torch.int32, torch.int64]),
+)
+def test_equal_rows_are_equal(rows, dtype):
+    given_ = torch.tensor(rows * 2, dtype=torch.float64).clamp(max=1e9).to(dtype)
+    kind, first = equal_rows(given_)
+    seen: dict[bytes, int] = {}
+    for number, row in zip(kind.tolist(), given_, strict=True):
+        assert number == seen.setdefault(row.numpy().tobytes(), len(seen))
+    assert kind[first].tolist() == list(range(len(seen)))
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        torch.arange(10.0).unsqueeze(1),
+        torch.ones(4, 2, requires_grad=True),
+        torch.full((4, 2), torch.nan),
+        torch.ones(4, 2, dtype=torch.float16),
+    ],
+    ids=["all different", "of which gradients are wanted", "not even equal to themselves", "of two bytes"],
+)
+def test_rows_that_are_left_as_they_are(rows):
+    assert equal_rows(rows) is None
+
+
+def test_rows_with_the_same_hash_are_not_taken_for_equal(monkeypatch):
+    monkeypatch.setattr("mphil.nn.fast.environments.plain_words", lambda _, n: torch.zeros(n, dtype=torch.long))
+    assert equal_rows(torch.tensor([[1.0], [1.0], [2.0]])) is None
+    assert equal_rows(torch.tensor([[1.0], [1.0]])) is not None
+
+
+def test_no_rows():
+    assert [part.tolist() for part in equal_rows(torch.empty(0, 3))] == [[], []]
+
+
 def plain_run(encoder: Encoder, batch: Batch, monkeypatch: pytest.MonkeyPatch) -> Tensor:
     """The same encoder, every node computed for itself."""
     with monkeypatch.context() as patch:
         patch.setattr(encoder_module, "share_wiring", lambda *_: None)
+        patch.setattr(encoder_module, "equal_rows", lambda _: None)
         return encoder(batch)
 
 
 def classes_used(encoder: Encoder, batch: Batch) -> list[int]:
     """Rows of every layer that works on classes."""
-    _, wirings = encoder._begin(batch, None, alike=True)
+    _, wirings = deepcopy(encoder)._begin(batch, None, alike=True)  # an input layer may keep statistics
     return [len(wiring.counts) for wiring in wirings if wiring.counts is not None]
 
 
@@ -99,6 +147,7 @@ STORES = {
     "molecules": {"nodes": "categorical", "edges": "categorical"},
     "codes": {"nodes": "categorical", "edges": "none"},
     "constant": {"nodes": "constant", "edges": "none"},
+    "numbers": {"nodes": "float", "edges": "float"},
 }
 
 

@@ -16,9 +16,12 @@ from torch import Tensor
 
 from mphil.errors import DataError
 from mphil.nn.fast.library import address, status
+from mphil.nn.fast.words import plain_words
 
 WORTHWHILE = 0.9
 """Classes are used as long as there are at most so many for each node."""
+WORDS = {4: torch.int32, 8: torch.int64}
+"""How to look at the bits of numbers of so many bytes."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +70,26 @@ def countable(sizes: Sequence[int], most: int = 1 << 62) -> bool:
     return len(sizes) > 0 and math.prod(sizes) <= most
 
 
-def share_wiring(colour: Tensor, nodes: Wiring, depth: int) -> tuple[Tensor, list[Wiring]] | None:
+def equal_rows(rows: Tensor) -> tuple[Tensor, Tensor] | None:
+    """Rows that agree in every bit share a number: (n, columns) -> (n,) numbers, and (n_kinds,) the first row of each.
+
+    A hash finds them and a comparison makes sure; None where that does not pay or cannot be told.
+
+    Example:
+        >>> [part.tolist() for part in equal_rows(torch.tensor([[0.5, 1.0], [2.0, 1.0], [0.5, 1.0]]))]
+        [[0, 1, 0], [0, 1]]
+    """
+    if rows.requires_grad or rows.element_size() not in WORDS:
+        return None
+    words = rows.contiguous().view(WORDS[rows.element_size()]).long()
+    none = words.new_empty(0)
+    kind, first = classes((words * plain_words(words.new_zeros(()), words.shape[1])).sum(1), none, none, None)
+    if len(first) > WORTHWHILE * len(kind) or not torch.equal(rows, rows[first][kind]):
+        return None
+    return kind, first
+
+
+def share_wiring(colour: Tensor, nodes: Wiring, depth: int) -> tuple[Tensor, Tensor, list[Wiring]] | None:
     """Wirings of the first layers, one row for each class of nodes that look alike; None when that does not pay.
 
     Args:
@@ -76,11 +98,12 @@ def share_wiring(colour: Tensor, nodes: Wiring, depth: int) -> tuple[Tensor, lis
         depth: layers that may work on classes.
 
     Returns:
-        (n_colours,) a node of each colour, whose features are the rows the first layer takes; one wiring for each layer
-        that works on classes, the last of which gives nodes.
+        (n_colours,) a node of each colour, whose features are the rows the first layer takes; (n_colours,) how many
+        nodes have it; one wiring for each layer that works on classes, the last of which gives nodes.
     """
     none = nodes.source[:0]
     colour, first = classes(colour, none, none, None)
+    counts = colour.bincount(minlength=len(first))
     wirings: list[Wiring] = []
     while len(wirings) < depth:
         label, chosen = classes(colour, nodes.source, nodes.target, nodes.code)
@@ -100,7 +123,7 @@ def share_wiring(colour: Tensor, nodes: Wiring, depth: int) -> tuple[Tensor, lis
         colour = label
     if not wirings:
         return None
-    return first, [*wirings[:-1], replace(wirings[-1], expand=colour)]
+    return first, counts, [*wirings[:-1], replace(wirings[-1], expand=colour)]
 
 
 def classes(colour: Tensor, source: Tensor, target: Tensor, code: Tensor | None) -> tuple[Tensor, Tensor]:
