@@ -14,7 +14,15 @@ from mphil.data.store import Batch
 from mphil.nn import world
 from mphil.nn.dropout import Dropout
 from mphil.nn.fast.aggregate import aggregate
-from mphil.nn.fast.environments import Wiring, countable, equal_rows, every_code, number_codes, share_wiring
+from mphil.nn.fast.environments import (
+    WORTHWHILE,
+    Wiring,
+    countable,
+    every_code,
+    kinds,
+    number_codes,
+    share_wiring,
+)
 from mphil.nn.fast.library import kernels
 from mphil.nn.fast.linear import Linear
 from mphil.nn.fast.normalise import NO_STEPS, Norm, Steps, scaled, standardised
@@ -177,7 +185,7 @@ class Encoder(nn.Module):
         self.norms = nn.ModuleList(BatchNorm(config.width) for _ in widths)
         self.dropout = Dropout(config.dropout)
         self.virtual = VirtualNode(config.width, config.dropout) if config.kind == "vgin" else None
-        self.node, self.edge = config.node, config.edge
+        self.edge = config.edge
         self.bonds: Tensor | None
         few = config.edge.kind == "categorical" and countable(config.edge.sizes, MOST_KINDS)
         self.register_buffer("bonds", every_code(config.edge.sizes) if few else None, persistent=False)
@@ -231,10 +239,10 @@ class Encoder(nn.Module):
             return x, wirings
         if self.embed is None:
             raise ValueError("an encoder without an input layer needs x")
-        colour = self._colour(batch, wirings[0]) if alike else None
         # Dropout and the virtual node treat nodes differently that look alike.
         depth = 1 if self.dropout.active or self.virtual is not None else len(self.layers)
-        shared = None if colour is None else share_wiring(colour, wirings[0], depth)
+        told = alike and self._can_tell(batch.x) and (wirings[0].bonds is None or wirings[0].code is not None)
+        shared = share_wiring(batch.x, wirings[0], depth) if told else None
         if shared is None:
             return self.embed(batch.x), wirings
         first, counts, early = shared
@@ -243,28 +251,18 @@ class Encoder(nn.Module):
         return rows, early + wirings[len(early) :]
 
     def _wiring(self, batch: Batch) -> Wiring:
-        """Every node for itself; bonds that are alike share a row if that can be told."""
+        """Every node for itself; bonds that are alike share a row if that can be told and pays."""
         source, target = batch.edge_index
         if self.edge.kind == "none":
             return Wiring(source, target)
         if self.bonds is not None:
             return Wiring(source, target, self.bonds, number_codes(batch.edge_attr, self.edge.sizes))
-        found = equal_rows(batch.edge_attr) if self._compiled else None
-        if found is None:
-            return Wiring(source, target, batch.edge_attr)
-        code, first = found
-        return Wiring(source, target, batch.edge_attr[first], code)
+        if self._can_tell(batch.edge_attr):
+            code, first = kinds(batch.edge_attr)
+            if len(first) <= WORTHWHILE * len(code):
+                return Wiring(source, target, batch.edge_attr[first], code)
+        return Wiring(source, target, batch.edge_attr)
 
-    def _colour(self, batch: Batch, wiring: Wiring) -> Tensor | None:
-        """(n_nodes,) equal where nodes carry the same; None when nobody can tell or nobody could make use of it."""
-        if not self._compiled or (wiring.bonds is not None and wiring.code is None):
-            return None
-        if self.node.kind == "categorical" and countable(self.node.sizes):
-            return number_codes(batch.x, self.node.sizes)
-        found = equal_rows(batch.x)
-        return None if found is None else found[0]
-
-    @property
-    def _compiled(self) -> bool:
-        """Whether the loops can be used that find what is alike."""
-        return kernels(next(self.parameters())) is not None
+    def _can_tell(self, given: Tensor) -> bool:
+        """Whether rows that are alike can be found, and may share a gradient."""
+        return kernels(next(self.parameters())) is not None and not given.requires_grad

@@ -16,12 +16,9 @@ from torch import Tensor
 
 from mphil.errors import DataError
 from mphil.nn.fast.library import address, status
-from mphil.nn.fast.words import plain_words
 
 WORTHWHILE = 0.9
 """Classes are used as long as there are at most so many for each node."""
-WORDS = {4: torch.int32, 8: torch.int64}
-"""How to look at the bits of numbers of so many bytes."""
 
 
 @dataclass(frozen=True)
@@ -70,39 +67,19 @@ def countable(sizes: Sequence[int], most: int = 1 << 62) -> bool:
     return len(sizes) > 0 and math.prod(sizes) <= most
 
 
-def equal_rows(rows: Tensor) -> tuple[Tensor, Tensor] | None:
-    """Rows that agree in every bit share a number: (n, columns) -> (n,) numbers, and (n_kinds,) the first row of each.
-
-    A hash finds them and a comparison makes sure; None where that does not pay or cannot be told.
-
-    Example:
-        >>> [part.tolist() for part in equal_rows(torch.tensor([[0.5, 1.0], [2.0, 1.0], [0.5, 1.0]]))]
-        [[0, 1, 0], [0, 1]]
-    """
-    if rows.requires_grad or rows.element_size() not in WORDS:
-        return None
-    words = rows.contiguous().view(WORDS[rows.element_size()]).long()
-    none = words.new_empty(0)
-    kind, first = classes((words * plain_words(words.new_zeros(()), words.shape[1])).sum(1), none, none, None)
-    if len(first) > WORTHWHILE * len(kind) or not torch.equal(rows, rows[first][kind]):
-        return None
-    return kind, first
-
-
-def share_wiring(colour: Tensor, nodes: Wiring, depth: int) -> tuple[Tensor, Tensor, list[Wiring]] | None:
+def share_wiring(x: Tensor, nodes: Wiring, depth: int) -> tuple[Tensor, Tensor, list[Wiring]] | None:
     """Wirings of the first layers, one row for each class of nodes that look alike; None when that does not pay.
 
     Args:
-        colour: (n_nodes,) equal where nodes carry the same.
+        x: (n_nodes, columns) what nodes carry.
         nodes: the wiring of a layer that computes every node.
         depth: layers that may work on classes.
 
     Returns:
-        (n_colours,) a node of each colour, whose features are the rows the first layer takes; (n_colours,) how many
-        nodes have it; one wiring for each layer that works on classes, the last of which gives nodes.
+        (n_kinds,) a node of each kind, whose features are the rows the first layer takes; (n_kinds,) how many nodes
+        are of it; one wiring for each layer that works on classes, the last of which gives nodes.
     """
-    none = nodes.source[:0]
-    colour, first = classes(colour, none, none, None)
+    colour, first = kinds(x)
     counts = colour.bincount(minlength=len(first))
     wirings: list[Wiring] = []
     while len(wirings) < depth:
@@ -126,11 +103,28 @@ def share_wiring(colour: Tensor, nodes: Wiring, depth: int) -> tuple[Tensor, Ten
     return first, counts, [*wirings[:-1], replace(wirings[-1], expand=colour)]
 
 
+def kinds(rows: Tensor) -> tuple[Tensor, Tensor]:
+    """Rows that agree in every bit are of one kind: (n, columns) -> (n,) kind of each, and (n_kinds,) a row of each.
+
+    Example:
+        >>> [part.tolist() for part in kinds(torch.tensor([[0.5, 1.0], [2.0, 1.0], [0.5, 1.0]]))]
+        [[0, 1, 0], [0, 1]]
+    """
+    rows = rows.contiguous()
+    kind, first = (torch.empty(len(rows), dtype=torch.long) for _ in range(2))
+    library = status().library
+    assert library is not None
+    found = library.kinds(*map(address, (kind, first, rows)), len(rows), rows.shape[1] * rows.element_size())
+    if found < 0:
+        raise MemoryError("no room for the table of kinds")
+    return kind, first[:found].clone()
+
+
 def classes(colour: Tensor, source: Tensor, target: Tensor, code: Tensor | None) -> tuple[Tensor, Tensor]:
     """Nodes with the same colour and the same multiset of (bond, neighbour's colour) share a class.
 
     Args:
-        colour: (n_nodes,) int64, not negative if there are edges.
+        colour: (n_nodes,) int64, not negative.
         source: (n_edges,) where each edge begins.
         target: (n_edges,) where it ends.
         code: (n_edges,) kind of bond, not negative; all alike when None.

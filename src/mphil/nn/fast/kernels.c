@@ -231,6 +231,37 @@ static uint64_t mixed(uint64_t hash, uint64_t value) {
     return hash ^ (hash >> 29);
 }
 
+/* Kinds of rows of so many bytes each, with the same bits in them.
+
+   kind (rows) gets the kind of each row, first (rows) the first row of each kind. Kinds are numbered by first
+   appearance. Returns how many there are, -1 without memory. A hash finds the candidates and a full comparison
+   decides. */
+int64_t kinds(int64_t *kind, int64_t *first, const char *row, int64_t rows, int64_t bytes) {
+    int64_t size = 2, found = 0;
+    while (size < 2 * rows) size *= 2;
+    int64_t *slot = malloc(size * sizeof(int64_t));
+    if (!slot) return -1;
+    memset(slot, -1, size * sizeof(int64_t));
+    for (int64_t r = 0; r < rows; r++) {
+        const char *mine = row + r * bytes;
+        uint64_t hash = 0;
+        for (int64_t b = 0; b < bytes; b += sizeof(uint64_t)) {
+            uint64_t word = 0;
+            memcpy(&word, mine + b, bytes - b < (int64_t)sizeof word ? bytes - b : (int64_t)sizeof word);
+            hash = mixed(hash, word);
+        }
+        int64_t at = (int64_t)(hash & (uint64_t)(size - 1));
+        while (slot[at] >= 0 && memcmp(row + first[slot[at]] * bytes, mine, bytes)) at = (at + 1) & (size - 1);
+        if (slot[at] < 0) {
+            slot[at] = found;
+            first[found++] = r;
+        }
+        kind[r] = slot[at];
+    }
+    free(slot);
+    return found;
+}
+
 /* Classes of nodes with the same colour and the same multiset of (bond, colour of the neighbour) around them.
 
    label (nodes) gets the class of each node, first (nodes) the first node of each class. Classes are numbered by first
@@ -239,7 +270,7 @@ static uint64_t mixed(uint64_t hash, uint64_t value) {
 int64_t classes(int64_t *label, int64_t *first, const int64_t *colour, const int64_t *source, const int64_t *target,
                 const int64_t *code, int64_t nodes, int64_t edges) {
     if (!within(source, edges, nodes) || !within(target, edges, nodes) || !within(code, edges, INT32_MAX) ||
-        (edges && !within(colour, nodes, INT32_MAX)))
+        !within(colour, nodes, INT32_MAX))
         return -1;
     int64_t size = 2, found = 0;
     while (size < 2 * nodes) size *= 2;
