@@ -62,8 +62,8 @@ def number_codes(codes: Tensor, sizes: Sequence[int]) -> Tensor:
     return number
 
 
-def countable(sizes: Sequence[int], most: int = 1 << 62) -> bool:
-    """Whether the combinations of codes can be numbered."""
+def countable(sizes: Sequence[int], most: int) -> bool:
+    """Whether there are codes, and at most so many combinations of them."""
     return len(sizes) > 0 and math.prod(sizes) <= most
 
 
