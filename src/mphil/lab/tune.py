@@ -82,6 +82,15 @@ class Search:
         plain = self.fraction == self.eval_fraction == 1
         return replace(cell, selection=self.selection, command=command(cell) if plain else self.command)
 
+    def untuned(self) -> Point:
+        """What would be taken without a search, as far as it is among the values to try."""
+        settings, point = self.cell({}).settings, {}
+        for name, values in self.space().items():
+            section, _, key = name.partition(".")
+            if (value := settings[section].get(key)) in values:
+                point[name] = value
+        return point
+
     @property
     def command(self) -> str:
         """What to type to repeat the search."""
@@ -106,10 +115,11 @@ class Best:
 
 @dataclass
 class _Progress:
-    """What a search knows while it runs: trials that wait for each cell, records, and points that were tried."""
+    """What a search knows while it runs: trials that wait for each cell, records, cells that failed, points tried."""
 
     waiting: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
     records: dict[str, Record] = field(default_factory=dict)
+    failed: set[str] = field(default_factory=set)
     tried: set[str] = field(default_factory=set)
 
 
@@ -162,6 +172,8 @@ def _study(wanted: Search, space: Space, out: Path) -> Any:
     name = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:16]
     storage = JournalStorage(JournalFileBackend(str(out / f"{wanted.name}.journal")))
     study = optuna.create_study(storage=storage, study_name=name, direction="maximize", load_if_exists=True)
+    if not study.trials:
+        study.enqueue_trial(wanted.untuned())
     # A new stream after a pause: the same seed would propose the same settings once more.
     study.sampler = optuna.samplers.TPESampler(seed=derive_seed(wanted.seed, "tune", len(study.trials)) % 2**32)
     return study
@@ -171,8 +183,8 @@ def _ask(study: Any, wanted: Search, space: Space, progress: _Progress) -> Itera
     """Cells to run: those that were cut, then new ones until enough different settings have been tried."""
     from optuna.trial import TrialState
 
-    whole = [trial for trial in study.get_trials(deepcopy=False) if trial.params.keys() == space.keys()]
-    progress.tried |= {_key(trial.params) for trial in whole}
+    begun = [trial for trial in study.get_trials(deepcopy=False) if trial.state != TrialState.WAITING]
+    progress.tried |= {_key(trial.params) for trial in begun if trial.params.keys() == space.keys()}
     for trial in study.get_trials(deepcopy=False, states=[TrialState.RUNNING]):
         if trial.params.keys() == space.keys():  # else it was cut before its settings were complete
             yield from _due(study, trial.number, trial.params, wanted, progress)
@@ -191,8 +203,8 @@ def _ask(study: Any, wanted: Search, space: Space, progress: _Progress) -> Itera
 def _due(study: Any, number: int, point: Point, wanted: Search, progress: _Progress) -> Iterator[Cell]:
     """The cell of a trial, unless its outcome is known or another trial already waits for it."""
     cell = wanted.cell(point)
-    if cell.id in progress.records:
-        _tell(study, number, progress.records[cell.id], wanted.selection)
+    if cell.id in progress.records or cell.id in progress.failed:
+        _tell(study, number, progress.records.get(cell.id, {}), wanted.selection)
         return
     progress.waiting[cell.id].append(number)
     if len(progress.waiting[cell.id]) == 1:
@@ -207,6 +219,7 @@ def _note(outcome: Outcome, file: RecordFile, progress: _Progress) -> None:
         raise UsageError(outcome.record["reason"])
     if outcome.state == "failed":
         RecordFile(file.path.with_name(file.path.stem + FAILED)).append(outcome.record, once=False)
+        progress.failed.add(outcome.cell.id)
     else:
         file.append(outcome.record)
         progress.records[outcome.cell.id] = outcome.record

@@ -64,6 +64,15 @@ def test_the_other_validation_part_may_judge(tmp_path):
     assert search(irm(selection="id_val"), Judge(by_weight), tmp_path).point == {"method.weight": 100.0}
 
 
+def test_it_begins_with_what_would_be_taken_without_it(tmp_path):
+    """So that few trials cannot make a method worse on validation."""
+    judge = Judge(by_weight)
+    wanted = irm(1, also=["train.lr=[0.1,0.001]"])
+    assert wanted.untuned() == {"method.weight": 0.1, "train.lr": 0.001}
+    assert search(wanted, judge, tmp_path).point == wanted.untuned()
+    assert irm(also=["train.lr=[0.1,0.2]", "encoder.dropout=[0.5]"]).untuned() == {"method.weight": 0.1}
+
+
 def test_so_many_settings_and_no_more(tmp_path):
     judge = Judge(by_weight)
     assert search(irm(3), judge, tmp_path).trials == 3
