@@ -124,7 +124,7 @@ def tune(
     except KeyboardInterrupt:
         typer.echo("stopped; everything so far is saved. The same command goes on from here.", err=True)
         raise
-    typer.echo(f"best {selection} {best.score:.4f}, trial {best.trial} of {best.trials}")
+    typer.echo(f"best {selection} {best.score:.4f}, trial {best.trial}; different settings tried: {best.trials}")
     typer.echo(f"settings: {best.file}")
     typer.echo(f"next: mphil train --benchmark {benchmark} --config {best.file}")
 

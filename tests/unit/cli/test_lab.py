@@ -101,7 +101,7 @@ class TestTune:
         assert ended.code == 0, ended.err
         file = tmp_path / "erm-good-motif-basis.toml"
         assert ended.out.splitlines() == [
-            "best ood_val 0.6000, trial 0 of 1",
+            "best ood_val 0.6000, trial 0; different settings tried: 1",
             f"settings: {file}",
             f"next: mphil train --benchmark good-motif-basis --config {file}",
         ]
