@@ -19,6 +19,8 @@ from mphil.training.run import NO_EFFECT
 from mphil.training.settings import Wanted, merge, parse_assignment, read_toml
 
 ID_LENGTH = 16
+TUNED = Path(__file__).with_name("tuned")
+"""Settings that were tuned on validation, METHOD-BENCHMARK.toml."""
 
 
 @dataclass(frozen=True)
@@ -154,8 +156,8 @@ def _layers(suite: Suite, row: Row, benchmark: str, effort: Effort, request: Req
     yield suite.settings
     if suite.published:
         yield {"method": _published(row.method, benchmark)}
-    if request.tuned is not None and (file := request.tuned / f"{row.method}-{benchmark}.toml").exists():
-        yield read_toml(file)
+    if request.tuned or suite.tuned:
+        yield _tuned(request.tuned or TUNED, row.method, benchmark, needed=suite.tuned)
     yield dict(row.settings)
     if effort.epochs is not None:
         yield {"train": {"epochs": effort.epochs}}
@@ -165,6 +167,15 @@ def _layers(suite: Suite, row: Row, benchmark: str, effort: Effort, request: Req
             raise UsageError(f"--set {text!r}: use --seeds, --methods or --benchmarks to choose cells")
         yield wanted
     yield {"method": {"name": row.method}, "benchmark": {"name": benchmark}}
+
+
+def _tuned(folder: Path, method: str, benchmark: str, *, needed: bool) -> Wanted:
+    file = folder / f"{method}-{benchmark}.toml"
+    if file.exists():
+        return read_toml(file)
+    if needed:
+        raise UsageError(f"{file} is not there; tune first: mphil lab tune {method} {benchmark} --out {folder}")
+    return {}
 
 
 def _published(method: str, benchmark: str) -> dict[str, Any]:

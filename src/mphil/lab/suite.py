@@ -89,6 +89,7 @@ class Suite(Settings):
         seeds: seeds of training.
         selection: the rule that chooses the epoch of every number.
         published: take the hyperparameters published for a method on a benchmark, where there are any.
+        tuned: take the settings that were tuned for each method on each benchmark and come with the package.
         against: the row that all others are tested against.
         probes: what is measured on every trained model besides its scores.
         figure: how the records are drawn.
@@ -109,6 +110,7 @@ class Suite(Settings):
     seeds: tuple[int, ...] = Field((0, 1, 2), min_length=1)
     selection: Selection = "ood_val"
     published: bool = False
+    tuned: bool = False
     against: str = ""
     probes: tuple[str, ...] = ()
     figure: Figure = ""

@@ -185,7 +185,7 @@ class Encoder(nn.Module):
         self.norms = nn.ModuleList(BatchNorm(config.width) for _ in widths)
         self.dropout = Dropout(config.dropout)
         self.virtual = VirtualNode(config.width, config.dropout) if config.kind == "vgin" else None
-        self.edge = config.edge
+        self.node, self.edge = config.node, config.edge
         self.bonds: Tensor | None
         few = config.edge.kind == "categorical" and countable(config.edge.sizes, MOST_KINDS)
         self.register_buffer("bonds", every_code(config.edge.sizes) if few else None, persistent=False)

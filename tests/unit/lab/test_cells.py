@@ -64,6 +64,14 @@ class TestExpansion:
         defaults = resolve_hyperparameters(METHODS["disc"], None, {})
         assert found["disc", "good-motif-basis"] == {"name": "disc"} | defaults
 
+    def test_a_tuned_suite_takes_no_other_settings(self, tmp_path, monkeypatch):
+        monkeypatch.setattr(module, "TUNED", tmp_path)
+        suite = tiny().model_copy(update={"tuned": True})
+        with pytest.raises(UsageError, match="erm-good-motif-basis.toml is not there; tune first: mphil lab tune erm"):
+            expand(suite)
+        (tmp_path / "erm-good-motif-basis.toml").write_text('[method]\nname = "erm"\n\n[train]\nlr = 0.25\n')
+        assert expand(suite)[0].settings["train"]["lr"] == 0.25
+
     def test_wishes_narrow_a_suite(self):
         assert [c.row for c in expand(tiny(MORE), Request(seeds=[5], methods=["wide"]))] == ["wide"]
         ablation = load_suite("ablation")

@@ -92,6 +92,13 @@ class TestNumbers:
         assert not standing([fill(single, Request(), records())]).rows
         assert not standing([replace(sheet(), suite=SUITE.model_copy(update={"probes": ("separability",)}))]).rows
 
+    def test_standing_of_tuned_settings_stands_apart(self):
+        tuned = replace(sheet(), suite=SUITE.model_copy(update={"tuned": True}))
+        both = standing([sheet(), tuned])
+        assert [row[0] for row in both.rows] == [BASIS, f"{BASIS}, tuned"]
+        assert both.caption == standing([sheet()]).caption
+        assert "settings tuned on validation" in caption(tuned, "score")
+
     def test_standing_of_the_variant_is_not_that_of_another_method(self):
         suite = parse_suite("table", TEXT.replace('"moleood"', '"mphil+"'))
         cells = {(c.row, c.benchmark, c.seed): c for c in expand(suite)}

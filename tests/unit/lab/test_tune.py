@@ -2,10 +2,12 @@
 
 import tomllib
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import pytest
 
 from mphil.errors import DataError, UsageError
+from mphil.lab.cells import TUNED
 from mphil.lab.engine import Outcome
 from mphil.lab.records import RecordFile
 from mphil.lab.tune import Search, search
@@ -13,6 +15,7 @@ from mphil.lab.worker import failure
 from tests.unit.lab.made import record, refused
 
 MOTIF = "good-motif-basis"
+TRIALS = Path(__file__).parents[3] / "benchmarks" / "hparams"
 
 
 @dataclass
@@ -161,3 +164,13 @@ def test_mistakes_are_named_before_anything_runs(tmp_path, wanted, message):
         search(wanted, judge, tmp_path)
     assert message in str(caught.value)
     assert judge.points == []
+
+
+@pytest.mark.parametrize("file", sorted(TUNED.glob("*.toml")), ids=lambda file: file.stem)
+def test_settings_that_come_with_the_package_are_the_best_on_validation(file):
+    records = RecordFile(TRIALS / f"{file.stem}.jsonl").read()[0]
+    assert len(records) == 6
+    best = max(records, key=lambda record: record["selections"]["ood_val"]["scores"]["ood_val"])
+    for section, values in tomllib.loads(file.read_text()).items():
+        found = best["config"][section]
+        assert values.items() <= ({"name": found["name"]} | found["args"] if section == "method" else found).items()

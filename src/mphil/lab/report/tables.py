@@ -24,6 +24,8 @@ def caption(sheet: Sheet, what: str, benchmark: str | None = None) -> str:
     told = [what, rule, f"budget {sheet.budget} ({spent})"]
     if sheet.suite.published:
         told.append("published hyperparameters where there are any")
+    if sheet.suite.tuned:
+        told.append("settings tuned on validation, the same number of trials for each method")
     if sheet.request.tuned is not None:
         told.append(f"settings tuned on validation ({sheet.request.tuned}) where there are any")
     return "; ".join([*told, *(f"with {text}" for text in sheet.request.sets)])
@@ -100,6 +102,7 @@ def standing(sheets: Sequence[Sheet]) -> Table:
     """A line a benchmark: MPHIL, MPHIL+ and ERM with the readout of either, the best of the others, and the paper.
 
     Of the suites that compare scores of methods over several seeds, where MPHIL, ERM and another one have been run.
+    Benchmarks are counted once: with the settings that were not tuned.
     """
     rows, notes, found = [], _Notes(), []
     for sheet in sheets:
@@ -110,7 +113,7 @@ def standing(sheets: Sequence[Sheet]) -> Table:
             others = [row for row in places if row in METHODS and row not in (OURS, PLUS, PLAIN)]
             if not others or not {OURS, PLAIN} <= places.keys():
                 continue
-            found.append(places)
+            found += [] if suite.tuned else [places]
             best = min(others, key=places.__getitem__)
             told = {
                 row: f"{_brief(replace(sheet.entries[row, benchmark], paper=None), notes)}; {places[row]:g}."
@@ -118,7 +121,8 @@ def standing(sheets: Sequence[Sheet]) -> Table:
                 if row in places
             }
             paper = sheet.entries[OURS, benchmark].paper
-            cells = [benchmark, told[OURS], told.get(PLUS, NONE), told[PLAIN], told.get(ALIKE, NONE)]
+            name = f"{benchmark}, tuned" if suite.tuned else benchmark
+            cells = [name, told[OURS], told.get(PLUS, NONE), told[PLAIN], told.get(ALIKE, NONE)]
             cells += [
                 f"{best} {told[best]}",
                 str(len(places)),
