@@ -26,6 +26,7 @@ from mphil.nn import world
 from mphil.training.checkpoint import Checkpoints, flatten_optimizer, restore_optimizer
 from mphil.training.distributed import local_device
 from mphil.training.interrupt import Interrupt
+from mphil.training.memory import kept_memory
 from mphil.training.trainable import check_trainable
 
 RULES: tuple[Literal["ood_val", "id_val"], ...] = ("ood_val", "id_val")
@@ -137,7 +138,7 @@ class Trainer:
 
         An interrupt (Ctrl-C, SIGTERM) is passed on as soon as the present step is done and saved.
         """
-        with Interrupt() as interrupt:
+        with Interrupt() as interrupt, kept_memory():
             if not self._finished():
                 self._seed("prepare")
                 self.method.train()
