@@ -99,6 +99,12 @@ class TestNumbers:
         assert both.caption == standing([sheet()]).caption
         assert "settings tuned on validation" in caption(tuned, "score")
 
+    def test_standing_under_another_budget_stands_apart(self):
+        longer = replace(sheet(), suite=SUITE.model_copy(update={"budget": "short"}), request=Request(budget="long"))
+        both = standing([sheet(), longer])
+        assert [row[0] for row in both.rows] == [BASIS, f"{BASIS}, long"]
+        assert both.caption == standing([sheet()]).caption
+
     def test_standing_of_the_variant_is_not_that_of_another_method(self):
         suite = parse_suite("table", TEXT.replace('"moleood"', '"mphil+"'))
         cells = {(c.row, c.benchmark, c.seed): c for c in expand(suite)}

@@ -102,18 +102,19 @@ def standing(sheets: Sequence[Sheet]) -> Table:
     """A line a benchmark: MPHIL, MPHIL+ and ERM with the readout of either, the best of the others, and the paper.
 
     Of the suites that compare scores of methods over several seeds, where MPHIL, ERM and another one have been run.
-    Benchmarks are counted once: with the settings that were not tuned.
+    Benchmarks are counted once: under the usual budget of their suite, with the settings that were not tuned.
     """
     rows, notes, found = [], _Notes(), []
     for sheet in sheets:
         suite = sheet.suite
         compares = suite.against == OURS and len(suite.seeds) > 1 and not suite.probes
+        asides = [word for word, said in (("tuned", suite.tuned), (sheet.budget, sheet.budget != suite.budget)) if said]
         for benchmark in sheet.benchmarks if compares else ():
             places = _ranks(sheet, benchmark)
             others = [row for row in places if row in METHODS and row not in (OURS, PLUS, PLAIN)]
             if not others or not {OURS, PLAIN} <= places.keys():
                 continue
-            found += [] if suite.tuned else [places]
+            found += [] if asides else [places]
             best = min(others, key=places.__getitem__)
             told = {
                 row: f"{_brief(replace(sheet.entries[row, benchmark], paper=None), notes)}; {places[row]:g}."
@@ -121,7 +122,7 @@ def standing(sheets: Sequence[Sheet]) -> Table:
                 if row in places
             }
             paper = sheet.entries[OURS, benchmark].paper
-            name = f"{benchmark}, tuned" if suite.tuned else benchmark
+            name = ", ".join([benchmark, *asides])
             cells = [name, told[OURS], told.get(PLUS, NONE), told[PLAIN], told.get(ALIKE, NONE)]
             cells += [
                 f"{best} {told[best]}",
