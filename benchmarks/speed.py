@@ -266,10 +266,10 @@ def counted() -> Iterator[list[int]]:
     """Floating-point operations of the products that are not those of torch, one entry each."""
     flops: list[int] = []
 
-    def counting(left: torch.Tensor, right: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
+    def counting(left: torch.Tensor, right: torch.Tensor, *more: Any, **named: Any) -> torch.Tensor:
         if linear.ours(left, right):
             flops.append(2 * left.numel() * right.shape[1])
-        return product(left, right, bias)
+        return product(left, right, *more, **named)
 
     product, linear.product = linear.product, counting
     try:

@@ -287,8 +287,9 @@ def test_linear(rows, before, after, dtype):
     columns=st.integers(1, 40),
     turned=st.booleans(),
     biased=st.booleans(),
+    summed=st.booleans(),
 )
-def test_compiled_product(dtype, rows, depth, columns, turned, biased):
+def test_compiled_product(dtype, rows, depth, columns, turned, biased, summed):
     """The loops themselves, also where `product` prefers a BLAS, with rows that lie apart and numbers around them."""
     draw = torch.Generator().manual_seed(rows + depth)
     left = torch.randn(rows, depth + 3, generator=draw, dtype=dtype)[:, :depth]
@@ -298,13 +299,18 @@ def test_compiled_product(dtype, rows, depth, columns, turned, biased):
     bias = torch.randn(columns, generator=draw, dtype=dtype) if biased else None
     around = torch.full((rows, columns + 2), 7.0, dtype=dtype)
     out = around[:, :columns]
-    addresses = [None if t is None else t.data_ptr() for t in (out, left, right, bias)]
+    sums = torch.full((depth + 1,), 7.0, dtype=dtype) if summed else None
+    addresses = [None if t is None else t.data_ptr() for t in (out, left, right, bias, sums)]
     strides = (out.stride(0), left.stride(0), *right.stride())
     assert kernels(left).product(*addresses, *strides, rows, depth, columns) == 0
     expected = left.double() @ right.double() + (0 if bias is None else bias.double())
     tolerance = TOLERANCE[dtype] * max(1, depth) ** 0.5
     torch.testing.assert_close(out.double(), expected, rtol=0, atol=tolerance)
     assert (around[:, columns:] == 7).all()
+    if sums is not None:
+        tolerance = TOLERANCE[dtype] * max(1, rows) ** 0.5
+        torch.testing.assert_close(sums[:-1].double(), 7 + left.double().sum(0), rtol=0, atol=tolerance)
+        assert sums[-1] == 7
 
 
 @compiled

@@ -40,7 +40,7 @@ SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
     "normalise_groups_backward": (ctypes.c_int, [_POINTER] * 10 + [_INTEGER, _REAL] + [_INTEGER] * 6),
     "random_words": (None, [_POINTER] + [_INTEGER] * 2),
     "products_pay": (ctypes.c_int, []),
-    "product": (ctypes.c_int, [_POINTER] * 4 + [_INTEGER] * 7),
+    "product": (ctypes.c_int, [_POINTER] * 5 + [_INTEGER] * 7),
     "kinds": (ctypes.c_int64, [_POINTER] * 3 + [_INTEGER] * 2),
     "classes": (ctypes.c_int64, [_POINTER] * 6 + [_INTEGER] * 2),
 }

@@ -24,14 +24,19 @@ class Linear(nn.Linear):
         return out
 
 
-def product(left: Tensor, right: Tensor, bias: Tensor | None = None) -> Tensor:
-    """The product of two matrices, plus `bias` in every row; its rows are padded in memory."""
+def product(left: Tensor, right: Tensor, bias: Tensor | None = None, sums: Tensor | None = None) -> Tensor:
+    """The product of two matrices, plus `bias` in every row; its rows are padded in memory.
+
+    The columns of `left` are added to `sums`, if there is one.
+    """
     out = aligned(len(left), right.shape[1], left)
     if not ours(left, right):
+        if sums is not None:
+            sums += left.sum(0)
         return torch.mm(left, right, out=out) if bias is None else torch.addmm(bias, left, right, out=out)
     left = dense_rows(left)
     if kernels(left).product(  # type: ignore[union-attr]
-        *map(address, (out, left, right, bias)),
+        *map(address, (out, left, right, bias, sums)),
         *(out.stride(0), left.stride(0), *right.stride(), *left.shape, out.shape[1]),
     ):
         raise MemoryError("no room for the panels of a product")
@@ -59,8 +64,8 @@ class _Linear(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> Gradients:
         x, weight = ctx.saved_tensors
-        grad_bias = grad.sum(0) if ctx.needs_input_grad[2] else None
-        if torch.is_grad_enabled():
-            return grad @ weight, grad.T @ x, grad_bias
-        grad_x = product(grad, weight) if ctx.needs_input_grad[0] else None
-        return grad_x, grad.T @ x, grad_bias
+        if torch.is_grad_enabled() or not ctx.needs_input_grad[0]:
+            grad_bias = grad.sum(0) if ctx.needs_input_grad[2] else None
+            return grad @ weight if ctx.needs_input_grad[0] else None, grad.T @ x, grad_bias
+        grad_bias = grad.new_zeros(grad.shape[1]) if ctx.needs_input_grad[2] else None
+        return product(grad, weight, sums=grad_bias), grad.T @ x, grad_bias

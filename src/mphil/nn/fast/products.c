@@ -2,7 +2,7 @@
 
    The result is made in tiles of TALL rows and two vectors of columns whose sums stay in registers. What is multiplied
    from the right is copied beforehand into panels as wide as a tile, of which one stays in the first cache while BAND
-   rows from the left pass by. */
+   rows from the left pass by. Where a tile will go is asked for before it is computed, not waited for after. */
 
 #include "kernels.h"
 
@@ -28,7 +28,11 @@ static inline __attribute__((always_inline)) void tile(real *restrict out, const
                                                        int64_t out_stride, int64_t a_stride, int64_t depth,
                                                        int64_t columns, const int tall) {
     vector sum[TALL][2];
-    for (int i = 0; i < tall; i++) sum[i][0] = sum[i][1] = (vector){0};
+    for (int i = 0; i < tall; i++) {
+        sum[i][0] = sum[i][1] = (vector){0};
+        __builtin_prefetch(out + i * out_stride, 1);
+        __builtin_prefetch(out + i * out_stride + WIDE - 1, 1);
+    }
     for (int64_t k = 0; k < depth; k++) {
         const vector left = *(const vector *)(b + k * WIDE), right = *(const vector *)(b + k * WIDE + LANES);
         for (int i = 0; i < tall; i++) {
@@ -71,11 +75,29 @@ static void panel(real *restrict to, const real *restrict b, int64_t step, int64
         for (int c = 0; c < WIDE; c++) to[k * WIDE + c] = b[k * step + c * column];
 }
 
+/* to[k] += sum over rows of a[r][k], four vectors at a time. */
+static void add_rows(real *restrict to, const real *restrict a, int64_t stride, int64_t rows, int64_t depth) {
+    enum { VECTORS = 4 };
+    int64_t k = 0;
+    for (; k + VECTORS * LANES <= depth; k += VECTORS * LANES) {
+        vector sum[VECTORS] = {{0}};
+        for (int64_t r = 0; r < rows; r++)
+            for (int v = 0; v < VECTORS; v++) sum[v] += *(const vector *)(a + r * stride + k + v * LANES);
+        for (int v = 0; v < VECTORS; v++) *(vector *)(to + k + v * LANES) += sum[v];
+    }
+    for (; k < depth; k++) {
+        real sum = 0;
+        for (int64_t r = 0; r < rows; r++) sum += a[r * stride + k];
+        to[k] += sum;
+    }
+}
+
 /* out = a b + bias: (rows, depth) (depth, columns), the rows of `out` and of `a` so many numbers apart. b[k][c] is at
-   b[k * step + c * column]. Returns -1 without memory. */
+   b[k * step + c * column]. The columns of `a`, which has to come into the cache anyway, are added to `sums` (depth) if
+   there is one. Returns -1 without memory. */
 int product(real *restrict out, const real *restrict a, const real *restrict b, const real *restrict bias,
-            int64_t out_stride, int64_t a_stride, int64_t step, int64_t column, int64_t rows, int64_t depth,
-            int64_t columns) {
+            real *restrict sums, int64_t out_stride, int64_t a_stride, int64_t step, int64_t column, int64_t rows,
+            int64_t depth, int64_t columns) {
     const int64_t parts = depth > DEEP ? (depth + DEEP - 1) / DEEP : 1, deep = (depth + parts - 1) / parts;
     const int64_t panels = (columns + WIDE - 1) / WIDE;
     real *room = malloc((deep + 1) * panels * WIDE * sizeof(real) + 1), *begin = room + deep * panels * WIDE;
@@ -86,11 +108,13 @@ int product(real *restrict out, const real *restrict a, const real *restrict b, 
         const int64_t from = number * deep, here = least(deep, depth - from);
         for (int64_t p = 0; p < panels; p++)
             panel(room + p * WIDE * deep, b + from * step + p * WIDE * column, step, column, here, columns - p * WIDE);
-        for (int64_t r = 0; r < rows; r += BAND)
+        for (int64_t r = 0; r < rows; r += BAND) {
+            const int64_t some = least(BAND, rows - r);
+            if (sums) add_rows(sums + from, a + r * a_stride + from, a_stride, some, here);
             for (int64_t p = 0; p < panels; p++)
                 strip(out + r * out_stride + p * WIDE, a + r * a_stride + from, room + p * WIDE * deep,
-                      number ? 0 : begin + p * WIDE, out_stride, a_stride, least(BAND, rows - r), here,
-                      columns - p * WIDE);
+                      number ? 0 : begin + p * WIDE, out_stride, a_stride, some, here, columns - p * WIDE);
+        }
     }
     free(room);
     return 0;
