@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import platform
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -20,8 +21,8 @@ def kept_memory() -> Iterator[None]:
     glibc returns large tensors to the system as soon as they are freed, and the system clears the same pages again
     for every step. Other C libraries are left alone.
     """
-    libc = ctypes.CDLL(None)
-    if not hasattr(libc, "mallopt") or not hasattr(libc, "malloc_trim"):
+    libc = ctypes.CDLL(None) if platform.system() == "Linux" else None
+    if libc is None or not hasattr(libc, "malloc_trim"):
         yield
         return
     libc.mallopt(MMAP_MAX, 0)

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import ctypes
+import platform
 import subprocess
 import sys
 
 import pytest
+
+from mphil.training.memory import kept_memory
 
 STEPS = """
 import resource, sys
@@ -31,7 +34,9 @@ with kept_memory() if sys.argv[1] == "kept" else nullcontext():
 print(cleared, at_rest, resident())
 """
 
-glibc_only = pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "malloc_trim"), reason="the C library is not glibc")
+glibc_only = pytest.mark.skipif(
+    platform.system() != "Linux" or not hasattr(ctypes.CDLL(None), "malloc_trim"), reason="the C library is not glibc"
+)
 
 
 def pages(how: str) -> tuple[int, int, int]:
@@ -49,3 +54,10 @@ def test_steps_find_the_memory_of_the_one_before_and_the_end_gives_it_back() -> 
     assert cleared_without > step
     assert cleared < step / 10
     assert at_rest - at_end > step / 2
+
+
+def test_other_systems_are_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(platform, "system", lambda: "Windows")
+    monkeypatch.setattr(ctypes, "CDLL", None)
+    with kept_memory():
+        pass
