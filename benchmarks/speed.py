@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import platform
 import subprocess
@@ -44,7 +45,6 @@ from mphil.evaluate.prediction import predict_logits
 from mphil.methods import build_method
 from mphil.methods.base import Method, Progress
 from mphil.nn.dropout import Dropout
-from mphil.nn.fast import linear
 from mphil.nn.fast.library import status
 from mphil.task import Task
 from plain import plain_epoch, plain_method, plain_predictions
@@ -53,6 +53,17 @@ RESULTS = Path(__file__).parent / "results" / "speed.jsonl"
 BATCH, EVAL_BATCH = 128, 1024
 GOALS: dict[str, float] = json.loads(Path(__file__).with_name("goals.json").read_text())
 """At least so many times less time or memory; growth and classes compare us with ourselves."""
+
+PRODUCTS = ("aten::mm", "aten::addmm", "_Linear", "_LinearBackward", "_Perceptron", "_PerceptronBackward")
+"""Where products are made; perceptrons have a normalisation between two of them."""
+FLOPS: dict[str, Callable[[Any], int]] = {
+    "product": lambda given: 2 * math.prod(given[-3:]),
+    "perceptron": lambda given: 2 * given[-4] * given[-2] * (given[-3] + given[-1]),
+    "perceptron_backward": lambda given: (
+        2 * given[-4] * given[-2] * ((1 if given[0] is None else 2) * given[-3] + 2 * given[-1])
+    ),
+}
+"""Floating-point operations of the products in a call of our loops; their last arguments are sizes."""
 
 Work = Callable[[], object]
 
@@ -250,7 +261,7 @@ def shares(problem: Problem) -> dict[str, Any]:
         ours()
     events = seen.key_averages()
     total = sum(event.self_cpu_time_total for event in events)
-    products = [event for event in events if event.key in ("aten::mm", "aten::addmm", "_Linear", "_LinearBackward")]
+    products = [event for event in events if event.key in PRODUCTS]
     speed = (sum(e.flops for e in products) + sum(flops)) / sum(e.self_cpu_time_total for e in products) / 1e3
     top = sorted(events, key=lambda event: -event.self_cpu_time_total)[:12]
     return {
@@ -263,19 +274,25 @@ def shares(problem: Problem) -> dict[str, Any]:
 
 @contextmanager
 def counted() -> Iterator[list[int]]:
-    """Floating-point operations of the products that are not those of torch, one entry each."""
+    """Floating-point operations of the products in our loops, one entry a call."""
     flops: list[int] = []
+    library = status("float").library
+    loops = {} if library is None else {name: getattr(library, name) for name in FLOPS}
 
-    def counting(left: torch.Tensor, right: torch.Tensor, *more: Any, **named: Any) -> torch.Tensor:
-        if linear.ours(left, right):
-            flops.append(2 * left.numel() * right.shape[1])
-        return product(left, right, *more, **named)
+    def counting(name: str) -> Callable[..., Any]:
+        def call(*given: Any) -> Any:
+            flops.append(FLOPS[name](given))
+            return loops[name](*given)
 
-    product, linear.product = linear.product, counting
+        return call
+
+    for name in loops:
+        setattr(library, name, counting(name))
     try:
         yield flops
     finally:
-        linear.product = product
+        for name, loop in loops.items():
+            setattr(library, name, loop)
 
 
 def attainable() -> float:
@@ -339,7 +356,7 @@ def where_time_goes(item: tuple[str, dict[str, Any]]) -> str:
     name, found = item
     most = ", ".join(f"{what} {share:.0%}" for what, share in list(found["shares"].items())[:6])
     speed = f"{found['gigaflops']:.0f} of {found['attainable_gigaflops']:.0f} attainable gigaflops a second"
-    return f"\nmphil training on {name}: {found['products']:.0%} matrix products, at {speed}\n  {most}"
+    return f"\nmphil training on {name}: {found['products']:.0%} hidden layers, their products at {speed}\n  {most}"
 
 
 def main() -> None:

@@ -289,8 +289,9 @@ def speed() -> str:
     texts += ["Processor seconds for 1,000 graphs, one thread; memory in megabytes.\n", "\n".join(lines) + "\n"]
     for name, found in record["profile"].items():
         texts.append(
-            f"Matrix products on {name}: {100 * found['products']:.0f} % of the time of training, at "
-            f"{found['gigaflops']:.0f} of {found['attainable_gigaflops']:.0f} attainable gigaflops a second.\n"
+            f"Matrix products on {name}, with the normalisation between them: {100 * found['products']:.0f} % of the "
+            f"time of training, at {found['gigaflops']:.0f} of {found['attainable_gigaflops']:.0f} attainable "
+            "gigaflops a second.\n"
         )
     texts += [told_by("speed.jsonl", record), "## What grows with what\n"]
     texts.append("![Time of a training step against sizes](../pictures/complexity.svg)\n")

@@ -20,6 +20,8 @@ from mphil.training.run import Run
 Floats = NDArray[np.float64]
 PER_CLASS = 200
 """Graphs of a class whose embeddings are compared."""
+DRAWS = 20
+"""Random samples over which a distance of two clouds is averaged."""
 MOLECULES = 3
 """Molecules shown for a prototype."""
 USED = 0.01
@@ -30,9 +32,10 @@ FIGURES = 4
 def separability(run: Run) -> dict[str, Any]:
     """How far classes lie apart in the embedding of the OOD test part, and how far a class is spread.
 
-    `intra` is the mean 1-Wasserstein distance between two halves of a class, `inter` that between two classes, each
-    over the mean distance of two graphs, so that embeddings of any scale compare. `points` are the same graphs in the
-    plane (t-SNE), `labels` their classes.
+    `intra` is the mean 1-Wasserstein distance between two samples of a class, `inter` that between samples of two
+    classes, each over the mean distance of two graphs, so that embeddings of any scale compare. All samples have the
+    same size, since small ones lie further apart: half of the smallest class. `points` are the same graphs in the plane
+    (t-SNE), `labels` their classes.
     """
     data, graphs = run.benchmark, run.benchmark.split.ood_test
     labels = data.store.y[graphs, 0]
@@ -42,9 +45,17 @@ def separability(run: Run) -> dict[str, Any]:
         raise UsageError(f"{data.name}: fewer than two classes of the OOD test part have two graphs")
     every = np.concatenate(clouds)
     scale = float(torch.cdist(torch.from_numpy(every), torch.from_numpy(every)).mean()) or 1.0
+    size = min(map(len, clouds)) // 2
+    draw = np.random.default_rng(0)
+    halves = [np.split(draw.permutation(cloud)[: 2 * size], 2) for cloud in clouds for _ in range(DRAWS)]
+    pairs = [
+        (draw.permutation(one)[:size], draw.permutation(other)[:size])
+        for one, other in combinations(clouds, 2)
+        for _ in range(DRAWS)
+    ]
     return {
-        "intra": float(np.mean([wasserstein(cloud[::2], cloud[1::2]) for cloud in clouds])) / scale,
-        "inter": float(np.mean([wasserstein(one, other) for one, other in combinations(clouds, 2)])) / scale,
+        "intra": float(np.mean([wasserstein(*half) for half in halves])) / scale,
+        "inter": float(np.mean([wasserstein(*pair) for pair in pairs])) / scale,
         "points": plane(every).round(2).tolist(),
         "labels": [number for number, cloud in enumerate(clouds) for _ in cloud],
     }
@@ -117,14 +128,10 @@ PROBES: dict[str, Callable[[Run], dict[str, Any]]] = {
 
 
 def wasserstein(one: Floats, other: Floats) -> float:
-    """1-Wasserstein distance of two clouds (n, d) and (m, d): the cheapest way to pair their points.
-
-    The larger cloud is cut to the size of the smaller.
-    """
+    """1-Wasserstein distance of two clouds of one size (n, d): the cheapest way to pair their points."""
     from scipy.optimize import linear_sum_assignment
 
-    size = min(len(one), len(other))
-    distance = torch.cdist(torch.from_numpy(one[:size]), torch.from_numpy(other[:size])).numpy()
+    distance = torch.cdist(torch.from_numpy(one), torch.from_numpy(other)).numpy()
     return float(distance[linear_sum_assignment(distance)].mean())
 
 

@@ -18,11 +18,9 @@ from typing import Any
 from mphil.files import sync_folder
 
 Record = dict[str, Any]
-NEEDED = {
-    "run": ("cell", "setting", "benchmark", "method", "selections", "data_digest", "versions", "command"),
-    "refused": ("cell", "setting", "benchmark", "method", "reason", "versions", "command"),
-    "failed": ("cell", "setting", "benchmark", "method", "error", "versions", "command"),
-}
+_ALWAYS = ("cell", "setting", "suite", "row", "benchmark", "method", "seed", "budget", "versions", "command")
+_RUN = ("metric", "selections", "last", "seconds", "config", "data_digest", "split_digest")
+NEEDED = {"run": (*_ALWAYS, *_RUN), "refused": (*_ALWAYS, "reason"), "failed": (*_ALWAYS, "error")}
 """What a record of each kind cannot do without."""
 FAILED = ".failed.jsonl"
 _LOG = logging.getLogger(__name__)
@@ -61,9 +59,9 @@ class RecordFile:
                 if written < len(line):
                     raise OSError(28, os.strerror(28), str(self.path))
                 os.fsync(handle)
-            except OSError:
+            except OSError as error:
                 os.ftruncate(handle, size)
-                raise
+                raise OSError(error.errno, error.strerror, str(self.path)) from error
         if not size:
             sync_folder(self.path.parent)
         return True
@@ -127,7 +125,21 @@ def parse(line: bytes) -> Record:
     missing = [key for key in NEEDED[record["kind"]] if key not in record]
     if missing:
         raise ValueError(f"it lacks {', '.join(missing)}")
+    if record["kind"] == "run":
+        _check_scores(record)
     return record
+
+
+def _check_scores(record: Record) -> None:
+    """Every score is a number or absent, at the chosen epochs and at the last one."""
+    try:
+        epochs = [*record["selections"].values(), record["last"]]
+        values = [value for epoch in epochs for value in epoch["scores"].values()]
+    except (TypeError, AttributeError, KeyError):
+        raise ValueError("its selections, or its last epoch, have no scores") from None
+    for value in values:
+        if value is not None and (isinstance(value, bool) or not isinstance(value, int | float)):
+            raise ValueError(f"{str(value)[:40]!r} is no score")
 
 
 def read_folder(folder: Path) -> tuple[list[Record], list[str]]:

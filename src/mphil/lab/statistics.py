@@ -11,7 +11,7 @@ from scipy.stats import rankdata, ttest_rel, wilcoxon
 DRAWS = 10_000
 SAME = 1e-9
 """Scores in per cent that differ by less are equal."""
-FEWEST_BENCHMARKS = 5
+FEWEST_BENCHMARKS = 6
 """With fewer pairs the signed-rank test cannot come near any level of significance."""
 
 

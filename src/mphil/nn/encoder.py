@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -24,8 +25,9 @@ from mphil.nn.fast.environments import (
     share_wiring,
 )
 from mphil.nn.fast.library import kernels
-from mphil.nn.fast.linear import Linear
+from mphil.nn.fast.linear import Linear, ours
 from mphil.nn.fast.normalise import NO_STEPS, Norm, Steps, scaled, standardised
+from mphil.nn.fast.perceptron import frozen_perceptron, perceptron
 
 MOST_KINDS = 1024
 """Combinations of codes up to which all of them are embedded, rather than those of every edge."""
@@ -41,19 +43,34 @@ class BatchNorm(nn.BatchNorm1d):
 
     def forward(self, x: Tensor, counts: Tensor | None = None, steps: Steps = NO_STEPS) -> Tensor:
         """Normalise (n_rows, d) features, of which row i stands for `counts[i]` nodes, and go on with `steps`."""
+        if self.compiled(x, counts):
+            if not self.training:
+                return scaled(x, *self.scale_and_shift(), steps)
+            return standardised(x, self.weight, self.bias, counts, self.count_batch(), steps)
         if self.training and world.size() > 1:
             return steps(self._together(x, counts))
-        if self.training and (len(x) if counts is None else counts.sum()) < 2:
+        if self.training and len(x) < 2:
             h = F.batch_norm(x, self.running_mean, self.running_var, self.weight, self.bias, False, 0.0, self.eps)
             return steps(h)
-        if x.dim() != 2 or kernels(x) is None or (torch.is_grad_enabled() and not self.training):
-            return steps(super().forward(x))
+        return steps(super().forward(x))
+
+    def compiled(self, x: Tensor, counts: Tensor | None) -> bool:
+        """Whether compiled loops can normalise these rows."""
+        if x.dim() != 2 or kernels(x) is None:
+            return False
         if not self.training:
-            scale = self.weight * (self.running_var + self.eps).rsqrt()
-            return scaled(x, scale, self.bias - self.running_mean * scale, steps)
+            return not torch.is_grad_enabled()
+        return world.size() == 1 and (len(x) > 1 or (counts is not None and int(counts.sum()) > 1))
+
+    def scale_and_shift(self) -> tuple[Tensor, Tensor]:
+        """What normalising by the running statistics comes to: scale * x + shift."""
+        scale = self.weight * (self.running_var + self.eps).rsqrt()
+        return scale, self.bias - self.running_mean * scale
+
+    def count_batch(self) -> Norm:
+        """The running statistics, for a batch that will move them."""
         self.num_batches_tracked.add_(1)
-        norm = Norm(self.running_mean, self.running_var, self.momentum, self.eps)
-        return standardised(x, self.weight, self.bias, counts, norm, steps)
+        return Norm(self.running_mean, self.running_var, self.momentum, self.eps)
 
     def _together(self, x: Tensor, counts: Tensor | None) -> Tensor:
         """Normalise by the statistics of the rows of all processes that share the batch."""
@@ -75,9 +92,14 @@ class MLP(nn.Sequential):
 
     def forward(self, x: Tensor, counts: Tensor | None = None) -> Tensor:
         """Row i stands for `counts[i]` nodes."""
-        first, norm, _, last = self
-        out: Tensor = last(norm(first(x), counts, Steps(relu=True)))
-        return out
+        first, norm, last = cast("tuple[Linear, BatchNorm, Linear]", (self[0], self[1], self[3]))
+        if not norm.compiled(x, counts) or not ours(x, first.weight.T):
+            out: Tensor = last(norm(first(x), counts, Steps(relu=True)))
+            return out
+        maps = (first.weight, first.bias), (last.weight, last.bias)
+        if not self.training:
+            return frozen_perceptron(x, *maps, *norm.scale_and_shift())
+        return perceptron(x, *maps, (norm.weight, norm.bias), counts, norm.count_batch())
 
 
 def mlp(before: int, hidden: int, after: int) -> MLP:

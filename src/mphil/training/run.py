@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import os
@@ -34,6 +35,10 @@ from mphil.training.trainer import RULES, Trainer
 
 NO_EFFECT = ("checkpoint_minutes", "tensorboard")
 """Training settings that cannot change a result."""
+DECISIVE = ("benchmarks", "chem", "data", "evaluate", "methods", "nn", "training")
+"""Rooms of the package whose sources decide the numbers of a run."""
+PACKAGE = Path(__file__).parents[1]
+CODE_LENGTH = 12
 
 
 @dataclass(frozen=True)
@@ -204,6 +209,7 @@ def summarise(trainer: Trainer, config: RunConfig) -> dict[str, Any]:
         "parameters": sum(p.numel() for p in trainer.method.parameters()),
         "seconds": trainer.at.seconds,
         "versions": versions(),
+        "code": code_digest(),
         "path": path_taken(trainer.device),
         "machine": machine(),
     }
@@ -223,10 +229,30 @@ def versions() -> dict[str, str]:
     return {"python": platform.python_version()} | {name: version(name) for name in packages}
 
 
+@functools.cache
+def code_digest(package: Path = PACKAGE) -> str:
+    """Hash of the sources that decide numbers: runs of one version may still differ in rounding where this differs."""
+    files = sorted(f for room in DECISIVE for f in (package / room).rglob("*.*") if f.suffix in (".py", ".c", ".h"))
+    sha = hashlib.sha256()
+    for file in files:
+        sha.update(f"{file.relative_to(package).as_posix()}\n".encode() + file.read_bytes())
+    return sha.hexdigest()[:CODE_LENGTH]
+
+
+def processor() -> str:
+    """The model of the processor where the system tells it, else its kind."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        lines = []
+    models = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return models[0] if models else platform.machine()
+
+
 def machine() -> dict[str, Any]:
     return {
         "system": platform.system(),
-        "processor": platform.machine(),
+        "processor": processor(),
         "cores": os.cpu_count(),
         "threads": torch.get_num_threads(),
         "processes": world.size(),

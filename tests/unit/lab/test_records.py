@@ -84,7 +84,7 @@ class TestTorn:
         limits = resource.getrlimit(resource.RLIMIT_FSIZE)
         resource.setrlimit(resource.RLIMIT_FSIZE, (len(before) + 100, limits[1]))
         try:
-            with pytest.raises(OSError, match=r"No space|File too large"):
+            with pytest.raises(OSError, match=r"(No space|File too large).*tiny\.jsonl"):
                 file.append(numbered(2))
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, limits)
@@ -128,6 +128,25 @@ class TestReading:
         found, problems = read_folder(tmp_path)
         assert found == [record(CELLS[0], 0.5)]
         assert "two records that disagree" in problems[0]
+
+    @pytest.mark.parametrize(
+        ("change", "said"),
+        [
+            ({"last": None}, "no scores"),
+            ({"selections": []}, "no scores"),
+            ({"last": {"epoch": 1, "scores": {"ood_test": "0.5"}}}, "'0.5' is no score"),
+            ({"last": {"epoch": 1, "scores": {"ood_test": True}}}, "'True' is no score"),
+        ],
+    )
+    def test_scores_are_numbers(self, change, said):
+        with pytest.raises(ValueError, match=said):
+            parse(json.dumps(numbered(1) | change).encode())
+
+    @pytest.mark.parametrize("key", ["seed", "last", "seconds", "config", "budget", "split_digest", "metric", "row"])
+    def test_what_a_report_needs_is_asked_for(self, key):
+        lacking = {name: value for name, value in numbered(1).items() if name != key}
+        with pytest.raises(ValueError, match=f"it lacks {key}"):
+            parse(json.dumps(lacking).encode())
 
     def test_parse_says_what_is_wrong(self):
         with pytest.raises(ValueError, match="broken JSON: 'nonsense'"):

@@ -32,6 +32,7 @@ TEXT = (
 SUITE = parse_suite("table", TEXT)
 CELLS = {(c.row, c.benchmark, c.seed): c for c in expand(SUITE)}
 SCORES = {"erm": [0.60, 0.62, 0.67], "vrex": [0.70, 0.72, 0.71], "mphil": [0.65, 0.66, 0.70]}
+SUITE_ROWS = [row.name for row in SUITE.rows()]
 BASIS, SIZE = "good-motif-basis", "good-motif-size"
 
 
@@ -76,6 +77,23 @@ class TestNumbers:
         # Differences -5, -4, -3: t = 4 sqrt 3, and p = 1 - t / sqrt(t^2 + 2) with two degrees of freedom.
         assert float(rows["erm"]["p against mphil"]) == pytest.approx(1 - 48**0.5 / 50**0.5, abs=5e-4)
 
+    def test_fewer_seeds_than_others_have_no_place(self):
+        """One lucky seed would stand before three honest ones."""
+        some = [one for one in records() if one["seed"] < 1 or one["method"] != "vrex"]
+        rows, table = as_dict(detail(sheet(some), BASIS)), detail(sheet(some), BASIS)
+        assert [rows[name]["rank"] for name in ("erm", "vrex", "mphil")] == ["2", "-", "1"]
+        assert table.strong == {(SUITE_ROWS.index("mphil"), 2)}
+        assert {row["mean rank"] for row in as_dict(overview(sheet(some))).values()} == {"-"}
+
+    def test_states_of_the_code_are_told(self):
+        assert not [note for note in overview(sheet()).notes if "state of the code" in note]
+        mixed = [one | {"code": "abc" if one["seed"] else "def"} for one in records() if one["kind"] == "run"]
+        (told,) = [note for note in overview(sheet(mixed)).notes if "state of the code" in note]
+        assert told.startswith(f"{len(mixed)} of {len(mixed)} records say which state of the code made them: 2.")
+        early = [{key: value for key, value in one.items() if key != "code"} for one in mixed[:1]] + mixed[1:]
+        (told,) = [note for note in overview(sheet(early)).notes if "state of the code" in note]
+        assert told.startswith(f"{len(mixed) - 1} of {len(mixed)} records")
+
     def test_standing(self):
         rows = as_dict(standing([sheet()]))
         assert list(rows) == [BASIS]  # on the other benchmark ERM alone has been run
@@ -87,7 +105,8 @@ class TestNumbers:
 
     def test_standing_counts_seeds_and_leaves_suites_of_one_seed_and_of_probes_out(self):
         some = [one for one in records() if one["seed"] < 2 or one["method"] != "mphil"]
-        assert as_dict(standing([sheet(some)]))[BASIS]["mphil"] == "65.5 (0.7), 2/3 seeds; 2."
+        assert as_dict(standing([sheet(some)]))[BASIS]["mphil"] == "65.5 (0.7), 2/3 seeds"
+        assert "first or second" not in standing([sheet(some)]).caption
         single = parse_suite("single", TEXT.replace("seeds = [0, 1, 2]", "seeds = [0]"))
         assert not standing([fill(single, Request(), records())]).rows
         assert not standing([replace(sheet(), suite=SUITE.model_copy(update={"probes": ("separability",)}))]).rows
@@ -117,7 +136,8 @@ class TestNumbers:
         assert standing([sheet()]).caption.endswith(
             "; mphil is first or second on 1 of 1 benchmarks and above erm on 1"
         )
-        worse = [record(CELLS[row, BASIS, 0], score) for row, score in (("erm", 0.5), ("vrex", 0.4), ("mphil", 0.3))]
+        scores = {"erm": 0.5, "vrex": 0.4, "mphil": 0.3}
+        worse = [record(CELLS[row, BASIS, seed], score) for row, score in scores.items() for seed in range(3)]
         assert standing([sheet(worse)]).caption.endswith("first or second on 0 of 1 benchmarks and above erm on 0")
 
     def test_overview(self):
@@ -134,7 +154,8 @@ class TestNumbers:
         assert as_dict(overview(sheet()))["erm"]["mean rank"] == "-"
         found = [*records(), refused(CELLS["moleood", BASIS, 0], "graphs are no molecules")]
         assert as_dict(overview(sheet(found)))["erm"]["mean rank"] == "3.0"
-        found += [record(CELLS[row, SIZE, 0], score) for row, score in (("vrex", 0.4), ("mphil", 0.3))]
+        scores = {"vrex": 0.4, "mphil": 0.3}
+        found += [record(CELLS[row, SIZE, seed], score) for row, score in scores.items() for seed in (0, 1)]
         ranks = {row: cells["mean rank"] for row, cells in as_dict(overview(sheet(found))).items()}
         assert ranks == {"erm": f"{mean([3, 1]):.1f}", "vrex": "1.5", "mphil": "2.5", "moleood": "-"}
 

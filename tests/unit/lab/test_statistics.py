@@ -38,11 +38,11 @@ def test_no_test_where_there_is_nothing_to_judge_by(other):
 
 
 def test_signed_rank_by_hand():
-    """All five differences of one sign: 2 of the 2^5 sign patterns are as extreme."""
-    ours = {str(n): float(n + n * n) for n in range(1, 6)}
-    theirs = {str(n): float(n) for n in range(1, 6)} | {"other": 0.0}
-    assert signed_rank_p(ours, theirs) == pytest.approx(2 / 32)
-    assert signed_rank_p(dict(list(ours.items())[:4]), theirs) is None
+    """All six differences of one sign: 2 of the 2^6 sign patterns are as extreme."""
+    ours = {str(n): float(n + n * n) for n in range(1, 7)}
+    theirs = {str(n): float(n) for n in range(1, 7)} | {"other": 0.0}
+    assert signed_rank_p(ours, theirs) == pytest.approx(2 / 64)
+    assert signed_rank_p(dict(list(ours.items())[:5]), theirs) is None
     assert signed_rank_p(ours, ours) is None
 
 

@@ -99,6 +99,16 @@ class TestProbes:
         assert wasserstein(one, other) == pytest.approx((1 + 3) / 2)
         assert wasserstein(one, one[::-1].copy()) == 0
 
+    def test_a_class_apart_from_nothing_is_not_far_from_itself(self, monkeypatch):
+        """Two samples of one cloud, one six times as large: small samples lie further apart, classes must not."""
+        data = small_benchmark("binary", graphs=600)
+        run = mphil.train(data, "erm", encoder={"width": 8, "layers": 2}, train={"epochs": 1})
+        data.store.y[data.split.ood_test] = (torch.arange(len(data.split.ood_test)) % 7 == 0).float().unsqueeze(1)
+        cloud = torch.randn(len(data.store), 4, generator=torch.Generator().manual_seed(0))
+        monkeypatch.setattr(run.method, "embed", lambda batch: cloud[batch.index])
+        found = separability(run)
+        assert found["inter"] / found["intra"] == pytest.approx(1, abs=0.1)
+
     def test_far_classes_are_separable(self, monkeypatch):
         data = small_benchmark("binary", graphs=300)
         run = mphil.train(data, "erm", encoder={"width": 8, "layers": 2}, train={"epochs": 1})

@@ -15,6 +15,7 @@ from mphil.nn.fast.aggregate import aggregate, plain_aggregate
 from mphil.nn.fast.library import dense_rows, kernels, status
 from mphil.nn.fast.linear import ALIGNMENT, Linear
 from mphil.nn.fast.normalise import NO_STEPS, Norm, Steps, plain_standardised, scaled, standardised
+from mphil.nn.fast.perceptron import frozen_perceptron, perceptron, plain_perceptron
 from mphil.nn.fast.words import plain_words, random_words
 
 compiled = pytest.mark.skipif(status().library is None, reason=status().reason)
@@ -341,3 +342,108 @@ def test_linear_gradients_of_gradients():
     layer = Linear(3, 5).double()
     x = torch.randn(4, 3, dtype=torch.float64, requires_grad=True)
     assert gradgradcheck(lambda x, *_: layer(x).square(), (x, layer.weight, layer.bias))
+
+
+def hidden_layer(seed: int, rows: int, before: int, width: int, after: int, dtype, shared: bool, padded: bool):
+    """Rows, two linear maps, weight and bias of the normalisation, counts."""
+    draw = torch.Generator().manual_seed(seed)
+
+    def numbers(*shape: int) -> Tensor:
+        return torch.randn(*shape, generator=draw, dtype=torch.float64).to(dtype).requires_grad_()
+
+    x = numbers(rows, before + 3).detach()[:, :before].requires_grad_() if padded else numbers(rows, before)
+    weights = [numbers(width, before), numbers(width), numbers(after, width), numbers(after), numbers(width)]
+    counts = torch.randint(1, 5, (rows,), generator=draw) if shared else None
+    return (x, *weights, numbers(width)), counts
+
+
+def spread(width: int, dtype) -> Norm:
+    return Norm(torch.zeros(width, dtype=dtype), torch.ones(width, dtype=dtype), 0.1, 1e-5)
+
+
+@compiled
+@PRECISIONS
+@settings(max_examples=40)
+@given(
+    seed=st.integers(0, 1000),
+    rows=st.integers(2, 150) | st.sampled_from([700, 1300]),
+    before=st.integers(1, 20),
+    width=st.integers(1, 40),
+    after=st.integers(1, 20),
+    shared=st.booleans(),
+    padded=st.booleans(),
+)
+def test_perceptron(dtype, seed, rows, before, width, after, shared, padded):
+    """Values, gradients and running statistics are those of the steps one by one in double precision."""
+    given_, counts = hidden_layer(seed, rows, before, width, after, dtype, shared, padded)
+    x, first, first_bias, last, last_bias, weight, bias = given_
+    norm = spread(width, dtype)
+    out = perceptron(x, (first, first_bias), (last, last_bias), (weight, bias), counts, norm)
+    exact = [v.detach().double().requires_grad_() for v in given_]
+    expected = plain_perceptron(*exact, counts=None if counts is None else counts.double(), eps=norm.eps)
+    hidden = nn.functional.linear(exact[0], *exact[1:3]).detach()
+    # As in `test_standardised`: roundings are magnified where rows are almost alike in a column.
+    steepness = float((hidden.abs().amax(0) / (hidden.var(0, correction=0) + 1e-5).sqrt()).amax())
+    tolerance = TOLERANCE[dtype] * (1 if dtype == torch.float64 else max(1, steepness))
+    torch.testing.assert_close(out.double(), expected, rtol=tolerance, atol=tolerance)
+    towards = torch.randn(out.shape, dtype=torch.float64)
+    found = torch.autograd.grad(out, given_, towards.to(dtype))
+    for mine, theirs in zip(found, torch.autograd.grad(expected, exact, towards), strict=True):
+        scale = max(1.0, float(theirs.abs().max()))
+        torch.testing.assert_close(mine.double() / scale, theirs / scale, rtol=0, atol=10 * tolerance)
+    everything = hidden if counts is None else hidden[torch.arange(rows).repeat_interleave(counts)]
+    torch.testing.assert_close(norm.running_mean.double(), 0.1 * everything.mean(0), rtol=1e-4, atol=tolerance)
+    torch.testing.assert_close(norm.running_variance.double(), 0.9 + 0.1 * everything.var(0), rtol=1e-4, atol=tolerance)
+
+
+@compiled
+class TestPerceptron:
+    def test_gradients_of_gradients(self):
+        (x, *weights), counts = hidden_layer(0, 5, 3, 4, 2, torch.float64, shared=True, padded=False)
+
+        def function(x, first, first_bias, last, last_bias, weight, bias):
+            maps = (first, first_bias), (last, last_bias)
+            return perceptron(x, *maps, (weight, bias), counts, spread(4, torch.float64))
+
+        assert gradcheck(function, (x, *weights))
+        assert gradgradcheck(function, (x, *weights))
+
+    def test_rows_that_need_no_gradient(self):
+        """The first layer of constants."""
+        (x, *weights), _ = hidden_layer(0, 50, 3, 4, 2, torch.float64, shared=False, padded=False)
+        first, first_bias, last, last_bias, weight, bias = weights
+        norm = spread(4, torch.float64)
+        out = perceptron(x.detach(), (first, first_bias), (last, last_bias), (weight, bias), None, norm)
+        expected = plain_perceptron(x.detach(), *weights, counts=None, eps=norm.eps)
+        for mine, theirs in zip(*(torch.autograd.grad(o.sum(), weights) for o in (out, expected)), strict=True):
+            close(mine, theirs)
+
+    @PRECISIONS
+    @pytest.mark.parametrize("rows", [0, 1, 5, 700])
+    def test_frozen(self, dtype, rows):
+        (x, first, first_bias, last, last_bias, scale, shift), _ = hidden_layer(
+            0, rows, 6, 30, 4, dtype, shared=False, padded=True
+        )
+        out = frozen_perceptron(x, (first, first_bias), (last, last_bias), scale, shift)
+        hidden = (nn.functional.linear(x, first, first_bias) * scale + shift).relu()
+        expected = nn.functional.linear(hidden, last, last_bias)
+        torch.testing.assert_close(out, expected.detach(), rtol=10 * TOLERANCE[dtype], atol=10 * TOLERANCE[dtype])
+
+    def test_nan_is_not_hidden(self):
+        (x, *weights), _ = hidden_layer(0, 5, 3, 4, 2, torch.float32, shared=False, padded=False)
+        with torch.no_grad():
+            x[2, 1] = torch.nan
+        first, first_bias, last, last_bias, weight, bias = weights
+        maps = (first, first_bias), (last, last_bias)
+        assert perceptron(x, *maps, (weight, bias), None, spread(4, torch.float32)).isnan().all()
+        assert frozen_perceptron(x, *maps, weight, bias)[2].isnan().all()
+
+    def test_same_bits_every_time(self):
+        given_, counts = hidden_layer(0, 700, 7, 9, 5, torch.float32, shared=True, padded=False)
+        x, first, first_bias, last, last_bias, weight, bias = given_
+        outs = [
+            perceptron(x, (first, first_bias), (last, last_bias), (weight, bias), counts, spread(9, torch.float32))
+            for _ in range(2)
+        ]
+        assert torch.equal(*outs)
+        assert all(map(torch.equal, *(torch.autograd.grad(out.square().sum(), given_) for out in outs)))

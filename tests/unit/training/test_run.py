@@ -2,6 +2,7 @@
 
 import csv
 import json
+import shutil
 import signal
 import sys
 
@@ -15,7 +16,7 @@ from mphil.errors import DataError, IntegrityError, UnknownName, UsageError
 from mphil.nn.fast.library import path_taken
 from mphil.training import run as run_module
 from mphil.training.checkpoint import Checkpoints
-from mphil.training.run import differences, execute, fingerprint, read_run_config
+from mphil.training.run import PACKAGE, code_digest, differences, execute, fingerprint, read_run_config
 from mphil.training.settings import resolve
 
 
@@ -73,6 +74,7 @@ class TestResult:
         assert (result["data_digest"], result["split_digest"]) == (motif.store.digest(), motif.split.digest())
         assert result["seconds"] > 0
         assert result["versions"].keys() == {"python", "mphil", "torch", "torch_geometric", "rdkit", "numpy"}
+        assert result["code"] == code_digest()
         assert result["path"] == path_taken("cpu")
         assert result["machine"].keys() == {"system", "processor", "cores", "threads", "processes"}
         assert result["parameters"] == sum(p.numel() for p in finished.method.parameters())
@@ -313,3 +315,15 @@ def test_differences_name_the_key_and_both_values(motif):
 def test_execute_takes_resolved_settings(motif):
     config, data = resolve(small(epochs=1) | {"method": {"name": "erm"}}, motif)
     assert execute(config, data, None).result["method"] == "erm"
+
+
+def test_the_state_of_the_code_is_that_of_what_decides_numbers(tmp_path):
+    changed = shutil.copytree(PACKAGE, tmp_path / "mphil")
+    assert code_digest(changed) == code_digest()
+    (changed / "cli" / "train.py").write_text("")
+    code_digest.cache_clear()
+    assert code_digest(changed) == code_digest()
+    with (changed / "nn" / "fast" / "products.c").open("a") as file:
+        file.write("/* changed */\n")
+    code_digest.cache_clear()
+    assert code_digest(changed) != code_digest()

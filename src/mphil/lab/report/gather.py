@@ -85,6 +85,12 @@ class Sheet:
         return list(dict.fromkeys(benchmark for _, benchmark in self.entries))
 
     @property
+    def states(self) -> Counter[str]:
+        """States of the code that made the records, and how many records each made; early records do not say."""
+        records = [record for entry in self.entries.values() for record in entry.records]
+        return Counter(record.get("code", "") for record in records)
+
+    @property
     def has_records(self) -> bool:
         return any(entry.records or entry.state in ("refused", "failed") for entry in self.entries.values())
 

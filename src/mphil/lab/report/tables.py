@@ -44,11 +44,16 @@ def _all_efforts(efforts: Mapping[str, str]) -> str:
 def overview(sheet: Sheet) -> Table:
     """Rows by benchmarks: mean (sd) of the OOD test score, and in brackets the difference to the paper.
 
-    The mean rank is over the benchmarks on which no row is yet to be run: first of two is no better than third of ten.
+    The mean rank is over the benchmarks on which all rows have as many seeds: first of two is no better than third of
+    ten.
     """
     header = ["method", *sheet.benchmarks, "mean rank"]
     places = {benchmark: _ranks(sheet, benchmark) for benchmark in sheet.benchmarks}
-    unfinished = {benchmark for (_, benchmark), entry in sheet.entries.items() if entry.state == "missing"}
+    unfinished = {
+        benchmark
+        for (row, benchmark), entry in sheet.entries.items()
+        if entry.state == "missing" or (entry.scores() and places[benchmark] and row not in places[benchmark])
+    }
     means = {row: _means(sheet, row) for row in sheet.rows}
     against = sheet.suite.against
     tested = {row: signed_rank_p(means[row], means[against]) for row in sheet.rows} if against else {}
@@ -69,7 +74,18 @@ def overview(sheet: Sheet) -> Table:
     what = "OOD test score in per cent, mean (sd) over seeds"
     if any(entry.paper for entry in sheet.entries.values()):
         what += " [difference to the paper]"
-    return Table(caption(sheet, what), header, rows, frozenset(strong), notes.texts)
+    return Table(caption(sheet, what), header, rows, frozenset(strong), [*notes.texts, *_states(sheet)])
+
+
+def _states(sheet: Sheet) -> Iterable[str]:
+    """A sentence if more than one state of the code made the records."""
+    known = sum(count for state, count in sheet.states.items() if state)
+    if len(sheet.states) > 1:
+        yield (
+            f"{known} of {sum(sheet.states.values())} records say which state of the code made them: "
+            f"{len(sheet.states) - ('' in sheet.states)}. States differ in rounding and in the masks of dropout, "
+            "which moves single scores as another seed would."
+        )
 
 
 def detail(sheet: Sheet, benchmark: str) -> Table:
@@ -102,7 +118,8 @@ def standing(sheets: Sequence[Sheet]) -> Table:
     """A line a benchmark: MPHIL, MPHIL+ and ERM with the readout of either, the best of the others, and the paper.
 
     Of the suites that compare scores of methods over several seeds, where MPHIL, ERM and another one have been run.
-    Benchmarks are counted once: under the usual budget of their suite, with the settings that were not tuned.
+    Benchmarks are counted once, when all seeds are there: under the usual budget of their suite, with the settings
+    that were not tuned.
     """
     rows, notes, found = [], _Notes(), []
     for sheet in sheets:
@@ -111,15 +128,17 @@ def standing(sheets: Sequence[Sheet]) -> Table:
         asides = [word for word, said in (("tuned", suite.tuned), (sheet.budget, sheet.budget != suite.budget)) if said]
         for benchmark in sheet.benchmarks if compares else ():
             places = _ranks(sheet, benchmark)
+            entries = {row: e for row in sheet.rows if (e := sheet.entries[row, benchmark]).scores()}
             others = [row for row in places if row in METHODS and row not in (OURS, PLUS, PLAIN)]
-            if not others or not {OURS, PLAIN} <= places.keys():
+            if not others or not {OURS, PLAIN} <= entries.keys():
                 continue
-            found += [] if asides else [places]
+            if not asides and all(len(entry.records) >= entry.wanted for entry in entries.values()):
+                found.append(places)
             best = min(others, key=places.__getitem__)
             told = {
-                row: f"{_brief(replace(sheet.entries[row, benchmark], paper=None), notes)}; {places[row]:g}."
+                row: _brief(replace(entries[row], paper=None), notes) + (f"; {places[row]:g}." if row in places else "")
                 for row in (PLAIN, ALIKE, best, OURS, PLUS)
-                if row in places
+                if row in entries
             }
             paper = sheet.entries[OURS, benchmark].paper
             name = ", ".join([benchmark, *asides])
@@ -212,9 +231,10 @@ def _means(sheet: Sheet, row: str) -> dict[str, float]:
 
 
 def _ranks(sheet: Sheet, benchmark: str) -> dict[str, float]:
-    """Place of every row that has a score; a row alone has none."""
-    means = {row: _mean(sheet.entries[row, benchmark]) for row in sheet.rows}
-    scores = {row: value for row, value in means.items() if value is not None}
+    """Place of every row that has a score over as many seeds as any; a row alone has none."""
+    entries = {row: sheet.entries[row, benchmark] for row in sheet.rows}
+    most = max(len(entry.scores()) for entry in entries.values())
+    scores = {row: mean(found.values()) for row, e in entries.items() if most and len(found := e.scores()) == most}
     return ranks(scores) if len(scores) > 1 else {}
 
 

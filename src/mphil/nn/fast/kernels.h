@@ -12,6 +12,8 @@
 
 typedef REAL real;
 
+static inline int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
+
 static inline int within(const int64_t *index, int64_t n, int64_t end) {
     int64_t bad = 0;
     for (int64_t i = 0; index && i < n; i++) bad |= index[i] < 0 || index[i] >= end;
@@ -27,3 +29,56 @@ static inline void drop(real *restrict row, const int16_t *restrict draw, int16_
         row[c] = draw[c] < least ? 0 : all;
     }
 }
+
+#pragma GCC visibility push(hidden) /* not to be mistaken for functions of other libraries */
+
+/* ---- products.c --------------------------------------------------------------------------------------------------- */
+
+enum { TALL = 6 }; /* rows of a tile of a product */
+
+/* What is multiplied from the right: (depth, columns), and what is added to every row of a result. */
+typedef struct {
+    real *panels, *begin;
+    int64_t depth, columns, deep;
+} Factor;
+
+int new_factor(Factor *f, int64_t depth, int64_t columns);
+void fill_factor(const Factor *f, const real *b, const real *bias, int64_t step, int64_t column);
+void free_factor(const Factor *f);
+int64_t band_of(int64_t width);
+void multiply(real *out, const real *a, const Factor *f, int64_t out_stride, int64_t a_stride, int64_t rows);
+void add_turned(real *out, const real *a, const Factor *f, real *room, int64_t out_stride, int64_t a_stride,
+                int64_t width);
+void add_rows(real *to, const real *a, int64_t stride, int64_t rows, int64_t width);
+
+/* ---- norms.c ------------------------------------------------------------------------------------------------------ */
+
+/* Means and sums of squares of columns while rows come in. */
+typedef struct {
+    double *mean, *squares, total;
+    real *centre, *spread;
+    int64_t width;
+} Moments;
+
+int new_moments(Moments *m, int64_t width);
+void take_rows(Moments *m, const real *x, const real *count, int64_t stride, int64_t rows);
+void conclude(const Moments *m, real *columns, real *running_mean, real *running_variance, const real *weight,
+              const real *bias, double eps, double momentum);
+void free_moments(const Moments *m);
+
+/* What comes back to the columns of a normalisation while rows of gradients come in. */
+typedef struct {
+    double *scale, *shift;
+    real *sums, *products;
+    int64_t width;
+} Slopes;
+
+int new_slopes(Slopes *s, int64_t width);
+void take_gradients(Slopes *s, const real *grad, const real *x, const real *columns, int64_t grad_stride,
+                    int64_t x_stride, int64_t rows);
+void settle(const Slopes *s, real *grad_affine, const real *columns, double total);
+void correct(const Slopes *s, real *grad, const real *x, const real *columns, const real *count, int64_t grad_stride,
+             int64_t x_stride, int64_t rows);
+void free_slopes(const Slopes *s);
+
+#pragma GCC visibility pop

@@ -41,6 +41,8 @@ SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
     "random_words": (None, [_POINTER] + [_INTEGER] * 2),
     "products_pay": (ctypes.c_int, []),
     "product": (ctypes.c_int, [_POINTER] * 5 + [_INTEGER] * 7),
+    "perceptron": (_REAL, [_POINTER] * 13 + [_REAL] * 2 + [_INTEGER] * 7),
+    "perceptron_backward": (ctypes.c_int, [_POINTER] * 14 + [_REAL] + [_INTEGER] * 8),
     "kinds": (ctypes.c_int64, [_POINTER] * 3 + [_INTEGER] * 2),
     "classes": (ctypes.c_int64, [_POINTER] * 6 + [_INTEGER] * 2),
 }

@@ -1,12 +1,13 @@
 /* Products of matrices as a GNN has them, thousands of rows and a few hundred columns: see kernels.h.
 
    The result is made in tiles of TALL rows and two vectors of columns whose sums stay in registers. What is multiplied
-   from the right is copied beforehand into panels as wide as a tile, of which one stays in the first cache while BAND
-   rows from the left pass by. Where a tile will go is asked for before it is computed, not waited for after. */
+   from the right is copied beforehand into panels as wide as a tile, of which one stays in the first cache while a band
+   of rows from the left, which stays in the second, passes by. Where a tile will go is asked for before it is computed,
+   not waited for after. */
 
 #include "kernels.h"
 
-enum { VECTOR = 32, LANES = VECTOR / sizeof(real), WIDE = 2 * LANES, TALL = 6, BAND = 16 * TALL, DEEP = 640 };
+enum { VECTOR = 32, LANES = VECTOR / sizeof(real), WIDE = 2 * LANES, DEEP = 640, BAND = 160 << 10 };
 
 typedef real vector __attribute__((vector_size(VECTOR), aligned(sizeof(real)), may_alias));
 
@@ -19,13 +20,11 @@ int products_pay(void) {
 #endif
 }
 
-static inline int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
-
-/* out[i][c] = begin[c] + sum over k of a[i][k] b[k][c] for `tall` rows; without `begin` it is added to `out`. Columns
-   beyond the last one of `out` are computed and thrown away. */
+/* out[i][c] = begin[c] + sum over k of a[i][k] b[k][c] for `tall` rows, where a[i][k] is at a[i * row + k * step];
+   without `begin` it is added to `out`. Columns beyond the last one of `out` are computed and thrown away. */
 static inline __attribute__((always_inline)) void tile(real *restrict out, const real *restrict a,
                                                        const real *restrict b, const real *restrict begin,
-                                                       int64_t out_stride, int64_t a_stride, int64_t depth,
+                                                       int64_t out_stride, int64_t row, int64_t step, int64_t depth,
                                                        int64_t columns, const int tall) {
     vector sum[TALL][2];
     for (int i = 0; i < tall; i++) {
@@ -36,7 +35,7 @@ static inline __attribute__((always_inline)) void tile(real *restrict out, const
     for (int64_t k = 0; k < depth; k++) {
         const vector left = *(const vector *)(b + k * WIDE), right = *(const vector *)(b + k * WIDE + LANES);
         for (int i = 0; i < tall; i++) {
-            const real factor = a[i * a_stride + k];
+            const real factor = a[i * row + k * step];
             sum[i][0] += factor * left;
             sum[i][1] += factor * right;
         }
@@ -54,41 +53,110 @@ static inline __attribute__((always_inline)) void tile(real *restrict out, const
         memcpy(out + i * out_stride, edge + i * WIDE, columns * sizeof(real));
 }
 
-/* The tiles of a panel from top to bottom. The compiler has to know how many rows one has to keep its sums in
-   registers. */
-static void strip(real *restrict out, const real *restrict a, const real *restrict b, const real *restrict begin,
-                  int64_t out_stride, int64_t a_stride, int64_t rows, int64_t depth, int64_t columns) {
-    for (; rows >= TALL; rows -= TALL, out += TALL * out_stride, a += TALL * a_stride)
-        tile(out, a, b, begin, out_stride, a_stride, depth, columns, TALL);
-    for (; rows > 0; rows--, out += out_stride, a += a_stride)
-        tile(out, a, b, begin, out_stride, a_stride, depth, columns, 1);
+/* The tiles of a panel from top to bottom; with `ahead` the rows of the next one, which are new to the cache, are asked
+   for in time. The compiler has to know how many rows a tile has to keep its sums in registers. */
+static inline __attribute__((always_inline)) void strip(real *restrict out, const real *restrict a,
+                                                        const real *restrict b, const real *restrict begin,
+                                                        int64_t out_stride, int64_t row, int64_t step, int64_t rows,
+                                                        int64_t depth, int64_t columns, int ahead) {
+    for (; rows >= TALL; rows -= TALL, out += TALL * out_stride, a += TALL * row) {
+        for (int i = TALL; ahead && i < 2 * TALL; i++)
+            for (int64_t k = 0; k < depth; k += WIDE) __builtin_prefetch(a + i * row + k);
+        tile(out, a, b, begin, out_stride, row, step, depth, columns, TALL);
+    }
+    if (rows & 4) tile(out, a, b, begin, out_stride, row, step, depth, columns, 4);
+    out += (rows & 4) * out_stride, a += (rows & 4) * row;
+    if (rows & 2) tile(out, a, b, begin, out_stride, row, step, depth, columns, 2);
+    out += (rows & 2) * out_stride, a += (rows & 2) * row;
+    if (rows & 1) tile(out, a, b, begin, out_stride, row, step, depth, columns, 1);
 }
 
-/* `depth` rows of WIDE numbers out of b[k][c], which is at b[k * step + c * column]; zeros beyond `columns`. */
-static void panel(real *restrict to, const real *restrict b, int64_t step, int64_t column, int64_t depth,
-                  int64_t columns) {
-    const int64_t some = least(columns, WIDE);
-    if (some < WIDE) memset(to, 0, depth * WIDE * sizeof(real));
-    for (int64_t k = 0; some < WIDE && k < depth; k++)
-        for (int64_t c = 0; c < some; c++) to[k * WIDE + c] = b[k * step + c * column];
-    for (int64_t k = 0; some == WIDE && k < depth; k++)
-        for (int c = 0; c < WIDE; c++) to[k * WIDE + c] = b[k * step + c * column];
+static int64_t panels_of(const Factor *f) { return (f->columns + WIDE - 1) / WIDE; }
+
+/* Room for a factor (depth, columns), which is cut into parts of equal depth that the first cache can hold. */
+int new_factor(Factor *f, int64_t depth, int64_t columns) {
+    const int64_t parts = depth > DEEP ? (depth + DEEP - 1) / DEEP : 1;
+    f->depth = depth;
+    f->columns = columns;
+    f->deep = (depth + parts - 1) / parts;
+    f->panels = malloc((depth + 1) * panels_of(f) * WIDE * sizeof(real) + 1);
+    f->begin = f->panels + depth * panels_of(f) * WIDE;
+    return f->panels ? 0 : -1;
 }
 
-/* to[k] += sum over rows of a[r][k], four vectors at a time. */
-static void add_rows(real *restrict to, const real *restrict a, int64_t stride, int64_t rows, int64_t depth) {
+void free_factor(const Factor *f) { free(f->panels); }
+
+/* The numbers of a factor: b[k][c] is at b[k * step + c * column]. Panels lie part by part, panel by panel; what is
+   beyond the last column is 0. */
+void fill_factor(const Factor *f, const real *restrict b, const real *restrict bias, int64_t step, int64_t column) {
+    const int64_t panels = panels_of(f);
+    memset(f->begin, 0, panels * WIDE * sizeof(real));
+    if (bias) memcpy(f->begin, bias, f->columns * sizeof(real));
+    for (int64_t from = 0; from < f->depth; from += f->deep)
+        for (int64_t p = 0; p < panels; p++) {
+            const int64_t deep = smaller(f->deep, f->depth - from), some = smaller(WIDE, f->columns - p * WIDE);
+            real *restrict to = f->panels + from * panels * WIDE + p * WIDE * deep;
+            const real *restrict at = b + from * step + p * WIDE * column;
+            if (some < WIDE) memset(to, 0, deep * WIDE * sizeof(real));
+            for (int64_t k = 0; some < WIDE && k < deep; k++)
+                for (int64_t c = 0; c < some; c++) to[k * WIDE + c] = at[k * step + c * column];
+            for (int64_t k = 0; some == WIDE && column == 1 && k < deep; k++)
+                for (int c = 0; c < WIDE; c++) to[k * WIDE + c] = at[k * step + c];
+            for (int64_t k = 0; some == WIDE && column != 1 && k < deep; k++)
+                for (int c = 0; c < WIDE; c++) to[k * WIDE + c] = at[k * step + c * column];
+        }
+}
+
+/* How many rows of so many numbers are one band. */
+int64_t band_of(int64_t width) {
+    const int64_t rows = BAND / (int64_t)sizeof(real) / (width + 1) / TALL * TALL;
+    return rows < TALL ? TALL : smaller(rows, DEEP);
+}
+
+/* out = a f: a band of rows times a factor, plus its beginning. */
+void multiply(real *restrict out, const real *restrict a, const Factor *f, int64_t out_stride, int64_t a_stride,
+              int64_t rows) {
+    const int64_t panels = panels_of(f);
+    for (int64_t from = 0; from < f->depth || !from; from += f->deep + !f->deep) {
+        const int64_t deep = smaller(f->deep, f->depth - from);
+        for (int64_t p = 0; p < panels; p++)
+            strip(out + p * WIDE, a + from, f->panels + (from * panels + p * deep) * WIDE,
+                  from ? 0 : f->begin + p * WIDE, out_stride, a_stride, 1, rows, deep, f->columns - p * WIDE, p == 0);
+    }
+}
+
+/* out += a^T f: (rows, width)^T times a factor of as many rows, at most DEEP. `room` (rows, width + TALL) gets the
+   columns of `a`, those of a tile side by side: as they lie, they would fall on each other in the cache. */
+void add_turned(real *restrict out, const real *restrict a, const Factor *f, real *restrict room, int64_t out_stride,
+                int64_t a_stride, int64_t width) {
+    for (int64_t i = 0; i < width; i += TALL) {
+        const int64_t some = smaller(TALL, width - i);
+        real *to = room + i * f->depth;
+        for (int64_t k = 0; some == TALL && k < f->depth; k++)
+            memcpy(to + k * TALL, a + k * a_stride + i, TALL * sizeof(real));
+        for (int64_t k = 0; some < TALL && k < f->depth; k++)
+            memcpy(to + k * TALL, a + k * a_stride + i, some * sizeof(real));
+    }
+    for (int64_t p = 0; p < panels_of(f); p++)
+        for (int64_t i = 0; i < width; i += TALL)
+            strip(out + i * out_stride + p * WIDE, room + i * f->depth, f->panels + p * WIDE * f->depth, 0, out_stride,
+                  1, TALL, smaller(TALL, width - i), f->depth, f->columns - p * WIDE, 0);
+}
+
+/* to[c] += sum over rows of a[r][c], four vectors at a time. */
+void add_rows(real *restrict to, const real *restrict a, int64_t stride, int64_t rows, int64_t width) {
     enum { VECTORS = 4 };
-    int64_t k = 0;
-    for (; k + VECTORS * LANES <= depth; k += VECTORS * LANES) {
+    int64_t c = 0;
+    for (; c + VECTORS * LANES <= width; c += VECTORS * LANES) {
         vector sum[VECTORS] = {{0}};
         for (int64_t r = 0; r < rows; r++)
-            for (int v = 0; v < VECTORS; v++) sum[v] += *(const vector *)(a + r * stride + k + v * LANES);
-        for (int v = 0; v < VECTORS; v++) *(vector *)(to + k + v * LANES) += sum[v];
+            for (int v = 0; v < VECTORS; v++) sum[v] += *(const vector *)(a + r * stride + c + v * LANES);
+        for (int v = 0; v < VECTORS; v++) *(vector *)(to + c + v * LANES) += sum[v];
     }
-    for (; k < depth; k++) {
+    for (; c < width; c++) {
         real sum = 0;
-        for (int64_t r = 0; r < rows; r++) sum += a[r * stride + k];
-        to[k] += sum;
+        for (int64_t r = 0; r < rows; r++) sum += a[r * stride + c];
+        to[c] += sum;
     }
 }
 
@@ -98,24 +166,15 @@ static void add_rows(real *restrict to, const real *restrict a, int64_t stride, 
 int product(real *restrict out, const real *restrict a, const real *restrict b, const real *restrict bias,
             real *restrict sums, int64_t out_stride, int64_t a_stride, int64_t step, int64_t column, int64_t rows,
             int64_t depth, int64_t columns) {
-    const int64_t parts = depth > DEEP ? (depth + DEEP - 1) / DEEP : 1, deep = (depth + parts - 1) / parts;
-    const int64_t panels = (columns + WIDE - 1) / WIDE;
-    real *room = malloc((deep + 1) * panels * WIDE * sizeof(real) + 1), *begin = room + deep * panels * WIDE;
-    if (!room) return -1;
-    memset(begin, 0, panels * WIDE * sizeof(real));
-    if (bias) memcpy(begin, bias, columns * sizeof(real));
-    for (int64_t number = 0; number < parts; number++) {
-        const int64_t from = number * deep, here = least(deep, depth - from);
-        for (int64_t p = 0; p < panels; p++)
-            panel(room + p * WIDE * deep, b + from * step + p * WIDE * column, step, column, here, columns - p * WIDE);
-        for (int64_t r = 0; r < rows; r += BAND) {
-            const int64_t some = least(BAND, rows - r);
-            if (sums) add_rows(sums + from, a + r * a_stride + from, a_stride, some, here);
-            for (int64_t p = 0; p < panels; p++)
-                strip(out + r * out_stride + p * WIDE, a + r * a_stride + from, room + p * WIDE * deep,
-                      number ? 0 : begin + p * WIDE, out_stride, a_stride, some, here, columns - p * WIDE);
-        }
+    Factor right;
+    if (new_factor(&right, depth, columns)) return -1;
+    fill_factor(&right, b, bias, step, column);
+    const int64_t band = band_of(depth);
+    for (int64_t r = 0; r < rows; r += band) {
+        const int64_t some = smaller(band, rows - r);
+        if (sums) add_rows(sums, a + r * a_stride, a_stride, some, depth);
+        multiply(out + r * out_stride, a + r * a_stride, &right, out_stride, a_stride, some);
     }
-    free(room);
+    free_factor(&right);
     return 0;
 }

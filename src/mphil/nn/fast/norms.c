@@ -1,0 +1,211 @@
+/* Batch normalisation and what follows on it, ReLU, copying to all nodes of a class, dropout: see kernels.h.
+
+   The `columns` (4, width) of a normalisation are scale, shift, mean and 1 / sqrt(variance + eps), where scale * x +
+   shift is the normalised x times its weight plus its bias. */
+
+#include "kernels.h"
+
+enum { BLOCK = 32 }; /* rows that stay in the cache between two passes over them */
+
+int new_moments(Moments *m, int64_t width) {
+    m->mean = calloc(2 * width, sizeof(double));
+    m->centre = malloc(2 * width * sizeof(real) + 1);
+    m->squares = m->mean + width;
+    m->spread = m->centre + width;
+    m->total = 0;
+    m->width = width;
+    return m->mean && m->centre ? 0 : -1;
+}
+
+void free_moments(const Moments *m) {
+    free(m->mean);
+    free(m->centre);
+}
+
+/* Rows of x, row r counted count[r] times. Block by block, joined by the rule of Chan et al. (1979) in double: one pass
+   over the memory, and no cancellation. */
+void take_rows(Moments *m, const real *restrict x, const real *count, int64_t stride, int64_t rows) {
+    const int64_t width = m->width;
+    real *restrict centre = m->centre, *restrict spread = m->spread;
+    double *restrict mean = m->mean, *restrict squares = m->squares;
+    for (int64_t first = 0; first < rows; first += BLOCK) {
+        const int64_t last = smaller(first + BLOCK, rows);
+        double here = 0;
+        memset(centre, 0, 2 * width * sizeof(real));
+        for (int64_t r = first; r < last; r++) {
+            const real times = count ? count[r] : 1;
+            here += times;
+            for (int64_t c = 0; c < width; c++) centre[c] += times * x[r * stride + c];
+        }
+        for (int64_t c = 0; c < width; c++) centre[c] /= (real)here;
+        for (int64_t r = first; r < last; r++) {
+            const real times = count ? count[r] : 1;
+            for (int64_t c = 0; c < width; c++) {
+                const real off = x[r * stride + c] - centre[c];
+                spread[c] += times * off * off;
+            }
+        }
+        const double share = here / (m->total + here);
+        for (int64_t c = 0; c < width; c++) {
+            const double off = centre[c] - mean[c];
+            mean[c] += off * share;
+            squares[c] += spread[c] + off * off * m->total * share;
+        }
+        m->total += here;
+    }
+}
+
+/* The columns of a normalisation by these moments; its running statistics move towards them by the share `momentum`. */
+void conclude(const Moments *m, real *restrict columns, real *restrict running_mean, real *restrict running_variance,
+              const real *restrict weight, const real *restrict bias, double eps, double momentum) {
+    const int64_t width = m->width;
+    for (int64_t c = 0; c < width; c++) {
+        const double inverse = 1 / sqrt(m->squares[c] / m->total + eps), scale = weight[c] * inverse;
+        columns[c] = (real)scale;
+        columns[width + c] = (real)(bias[c] - m->mean[c] * scale);
+        columns[2 * width + c] = (real)m->mean[c];
+        columns[3 * width + c] = (real)inverse;
+        running_mean[c] += (real)(momentum * (m->mean[c] - running_mean[c]));
+        running_variance[c] += (real)(momentum * (m->squares[c] / (m->total - 1) - running_variance[c]));
+    }
+}
+
+/* The columns of a normalisation of x by its own statistics. Returns the sum of the counts, or -1 without memory. */
+double statistics(real *restrict columns, real *restrict running_mean, real *restrict running_variance,
+                  const real *restrict x, const real *restrict weight, const real *restrict bias, const real *count,
+                  double eps, double momentum, int64_t stride, int64_t rows, int64_t width) {
+    Moments moments;
+    const int failed = new_moments(&moments, width);
+    if (!failed) {
+        take_rows(&moments, x, count, stride, rows);
+        conclude(&moments, columns, running_mean, running_variance, weight, bias, eps, momentum);
+    }
+    free_moments(&moments);
+    return failed ? -1 : moments.total;
+}
+
+/* out[n] = dropout(relu(scale * x[expand[n]] + shift)). A feature is dropped where its draw is below `least`, and
+   divided by the share kept otherwise; without `draws` none is. */
+int normalise(real *restrict out, const real *restrict x, const real *restrict scale, const real *restrict shift,
+              const int64_t *expand, const int16_t *restrict draws, int64_t least, double kept, int64_t relu,
+              int64_t stride, int64_t nodes, int64_t rows, int64_t width) {
+    if (!within(expand, nodes, rows)) return -1;
+    const real floor = relu ? 0 : -INFINITY, gain = (real)(1 / kept);
+    for (int64_t n = 0; n < nodes; n++) {
+        const real *from = x + (expand ? expand[n] : n) * stride;
+        real *to = out + n * width;
+        for (int64_t c = 0; c < width; c++) {
+            const real value = scale[c] * from[c] + shift[c];
+            to[c] = value < floor ? 0 : value;
+        }
+        drop(to, draws ? draws + n * width : 0, (int16_t)least, gain, width);
+    }
+    return 0;
+}
+
+/* What of a row's gradient comes through dropout and ReLU. Numbers are read before it is known whether they count: a
+   read that waits for a comparison costs three times as much. */
+static void passed(real *restrict out, const real *restrict back, const real *restrict from,
+                   const real *restrict scale, const real *restrict shift, const int16_t *restrict draw, int16_t least,
+                   real gain, real floor, int64_t width) {
+    for (int64_t c = 0; c < width; c++) {
+        const real all = back[c];
+        out[c] = scale[c] * from[c] + shift[c] > floor ? all : 0;
+    }
+    drop(out, draw, least, gain, width);
+}
+
+int new_slopes(Slopes *s, int64_t width) {
+    s->scale = calloc(2 * width, sizeof(double));
+    s->sums = malloc(2 * width * sizeof(real) + 1);
+    s->shift = s->scale + width;
+    s->products = s->sums + width;
+    s->width = width;
+    return s->scale && s->sums ? 0 : -1;
+}
+
+void free_slopes(const Slopes *s) {
+    free(s->scale);
+    free(s->sums);
+}
+
+/* Rows of the gradient of scale * x + shift. */
+void take_gradients(Slopes *s, const real *restrict grad, const real *restrict x, const real *restrict columns,
+                    int64_t grad_stride, int64_t x_stride, int64_t rows) {
+    const int64_t width = s->width;
+    const real *mean = columns + 2 * width, *inverse = mean + width;
+    real *restrict sums = s->sums, *restrict products = s->products;
+    for (int64_t first = 0; first < rows; first += BLOCK) {
+        memset(sums, 0, 2 * width * sizeof(real));
+        for (int64_t r = first; r < rows && r < first + BLOCK; r++) {
+            const real *here = grad + r * grad_stride, *from = x + r * x_stride;
+            for (int64_t c = 0; c < width; c++) {
+                sums[c] += here[c];
+                products[c] += here[c] * (from[c] - mean[c]);
+            }
+        }
+        for (int64_t c = 0; c < width; c++) {
+            s->shift[c] += sums[c];
+            s->scale[c] += products[c] * (double)inverse[c];
+        }
+    }
+}
+
+/* All rows are in: the gradients of weight and bias (2, width), and what `correct` needs. */
+void settle(const Slopes *s, real *restrict grad_affine, const real *restrict columns, double total) {
+    const int64_t width = s->width;
+    for (int64_t c = 0; c < width; c++) {
+        grad_affine[c] = (real)s->scale[c];
+        grad_affine[width + c] = (real)s->shift[c];
+        s->sums[c] = (real)(s->shift[c] / total);
+        s->products[c] = (real)(s->scale[c] / total * columns[3 * width + c]);
+    }
+}
+
+/* In place, from the gradient of scale * x + shift to that of x, on which scale and shift depend. */
+void correct(const Slopes *s, real *restrict grad, const real *restrict x, const real *restrict columns,
+             const real *count, int64_t grad_stride, int64_t x_stride, int64_t rows) {
+    const int64_t width = s->width;
+    const real *scale = columns, *mean = columns + 2 * width;
+    const real *restrict sums = s->sums, *restrict products = s->products;
+    for (int64_t r = 0; r < rows; r++) {
+        const real times = count ? count[r] : 1, *from = x + r * x_stride;
+        real *to = grad + r * grad_stride;
+        for (int64_t c = 0; c < width; c++)
+            to[c] = scale[c] * (to[c] - times * (sums[c] + (from[c] - mean[c]) * products[c]));
+    }
+}
+
+/* Backwards through `normalise` and the `statistics` in it.
+
+   grad_x (rows, width) comes as zeros if there is `expand`. grad_affine (2, width) gets the gradients of weight and
+   bias. `columns` and `total` are what `statistics` gave. Returns -1 without memory. */
+int normalise_backward(real *restrict grad_x, real *restrict grad_affine, const real *restrict grad,
+                       const real *restrict x, const real *restrict columns, const real *count, const int64_t *expand,
+                       const int16_t *draws, int64_t least, double kept, int64_t relu, double total,
+                       int64_t back_stride, int64_t stride, int64_t nodes, int64_t rows, int64_t width) {
+    const real *scale = columns, *shift = scale + width, floor = relu ? 0 : -INFINITY, gain = (real)(1 / kept);
+    Slopes slopes;
+    real *row = malloc(width * sizeof(real) + 1);
+    const int failed = new_slopes(&slopes, width) || !row;
+    for (int64_t n = 0; !failed && expand && n < nodes; n++) {
+        real *to = grad_x + expand[n] * width;
+        passed(row, grad + n * back_stride, x + expand[n] * stride, scale, shift, draws ? draws + n * width : 0,
+               (int16_t)least, gain, floor, width);
+        for (int64_t c = 0; c < width; c++) to[c] += row[c];
+    }
+    for (int64_t first = 0; !failed && first < rows; first += BLOCK) {
+        const int64_t some = smaller(BLOCK, rows - first);
+        for (int64_t r = first; !expand && r < first + some; r++)
+            passed(grad_x + r * width, grad + r * back_stride, x + r * stride, scale, shift,
+                   draws ? draws + r * width : 0, (int16_t)least, gain, floor, width);
+        take_gradients(&slopes, grad_x + first * width, x + first * stride, columns, width, stride, some);
+    }
+    if (!failed) {
+        settle(&slopes, grad_affine, columns, total);
+        correct(&slopes, grad_x, x, columns, count, width, stride, rows);
+    }
+    free(row);
+    free_slopes(&slopes);
+    return failed ? -1 : 0;
+}
