@@ -3,6 +3,7 @@
 import json
 import signal
 import sys
+import tomllib
 from contextlib import closing
 from dataclasses import replace
 from itertools import islice
@@ -13,11 +14,11 @@ import pytest
 
 from mphil.errors import UsageError
 from mphil.lab.ray_engine import RayEngine
-from mphil.lab.records import read_folder
+from mphil.lab.records import RecordFile, read_folder
 from mphil.lab.sweep import sweep
 from tests.cluster import ONE_PROCESSOR, local_cluster
 from tests.command import call, wait_until
-from tests.unit.lab.made import TINY, Inline, cells
+from tests.unit.lab.made import TINY, cells
 
 STAND_IN = (sys.executable, str(Path(__file__).parents[1] / "unit" / "lab" / "stand_in.py"))
 CELL = cells()[0]
@@ -126,15 +127,17 @@ def test_options_that_do_not_fit(tmp_path):
     assert (ended.code, ended.err.splitlines()[-1]) == (2, "error: unknown engine 'rya'; did you mean ray?")
 
 
-def test_tuning_takes_the_same_options(monkeypatch, tmp_path):
-    asked_for = []
-
-    def made(home, jobs, address):
-        asked_for.append((home, jobs, address))
-        return Inline(home, {"erm": "run"})
-
-    monkeypatch.setattr("mphil.lab.ray_engine.RayEngine", made)
-    places = ["--out", tmp_path / "out", "--runs", tmp_path / "runs", "--engine", "ray", "--address", "head:6379"]
-    ended = call("lab", "tune", "erm", "good-motif-basis", "--trials", 2, "--also", "train.lr=[0.001,0.01]", *places)
+def test_tuning_on_the_cluster(cluster, tmp_path):
+    small = ["benchmark.graphs=200", "encoder.width=8", "encoder.layers=2", "train.epochs=1", "train.batch_size=60"]
+    sets = [word for text in small for word in ("--set", text)]
+    places = ["--out", tmp_path / "out", "--runs", tmp_path / "runs", "--engine", "ray", "--address", cluster.address]
+    search = ["lab", "tune", "erm", "good-motif-basis", "--trials", 2, "--also", "train.lr=[0.001,0.01]", *sets]
+    ended = call(*search, *places)
     assert ended.code == 0, ended
-    assert asked_for == [(tmp_path / "runs", None, "head:6379")]
+    trials, problems = RecordFile(tmp_path / "out" / "erm-good-motif-basis.jsonl").read()
+    assert problems == []
+    assert sorted(trial["config"]["train"]["lr"] for trial in trials) == [0.001, 0.01]
+    assert {trial["machine"]["threads"] for trial in trials} == {1}
+    best = max(trials, key=lambda trial: trial["selections"]["ood_val"]["scores"]["ood_val"])
+    settings = tomllib.loads((tmp_path / "out" / "erm-good-motif-basis.toml").read_text())
+    assert settings["train"]["lr"] == best["config"]["train"]["lr"]

@@ -49,6 +49,7 @@ while count("steps") < 5:
 kind = "failed" if row == "fails" else "run"
 outcome = {"kind": kind, "cell": home.name, "setting": "s", "benchmark": "b", "method": "m", "command": "c"}
 outcome |= {"selections": {}, "data_digest": "d", "versions": {}, "error": "on purpose", "suite": cell["suite"]}
+outcome |= {"row": row, "seed": cell["seed"], "budget": {}, "config": {}, "metric": "accuracy", "split_digest": "d"}
 outcome |= {"threads": os.environ["OMP_NUM_THREADS"], "last": {"scores": {"ood_test": 0.5}}, "seconds": 1.0}
 draft = home / "draft"
 draft.write_text(json.dumps(outcome))
