@@ -64,10 +64,11 @@ def paragraph(text: str, kind: str = "") -> str:
 
 @dataclass(frozen=True)
 class Cell:
-    """A cell of a table: text, and the palette colour of the dot before it."""
+    """A cell of a table: text, the palette colour of the dot before it, and whether it stands out."""
 
     text: str
     dot: str = ""
+    strong: bool = False
 
 
 @dataclass(frozen=True)
@@ -134,7 +135,8 @@ def _body(group: RowGroup, width: int, numeric_from: int) -> str:
 
 def _cell(cell: str | Cell, column: int, numeric_from: int) -> str:
     cell = Cell(cell) if isinstance(cell, str) else cell
-    content = (dot(cell.dot) if cell.dot else "") + escape(cell.text)
+    text = f"<strong>{escape(cell.text)}</strong>" if cell.strong else escape(cell.text)
+    content = (dot(cell.dot) if cell.dot else "") + text
     tag, scope = ("td", "") if column else ("th", ' scope="row"')
     return f"<{tag}{scope}{_numeric(column, numeric_from)}>{content}</{tag}>"
 

@@ -13,6 +13,7 @@ from mphil.lab.records import RecordFile
 from mphil.lab.report import markdown, write_report
 from mphil.lab.report.document import Bars, Chapter, Curves, Document, Molecules, Scatter, Table
 from mphil.lab.report.gather import fill, same_data, unused
+from mphil.lab.report.html import html
 from mphil.lab.report.latex import escape as latex_escape
 from mphil.lab.report.latex import latex
 from mphil.lab.report.latex import table_text as latex_table
@@ -319,6 +320,11 @@ class TestWriting:
         document = make_document([], tmp_path, Request())
         assert document.chapters == []
         assert "mine.jsonl: 1 records of a suite that does not come with the package" in document.problems[0]
+
+    def test_the_best_cell_stands_out_on_the_page(self):
+        best = Table("A", ["x", "y"], [["r", "1"], ["s", "<2>"]], frozenset({(1, 1)}))
+        text = html(Document([Chapter("n", "T", [], [best], [])], []))
+        assert re.findall("<strong>(.*?)</strong>", text) == ["&lt;2&gt;"]
 
     def test_hostile_text_is_text(self, tmp_path):
         found = records()

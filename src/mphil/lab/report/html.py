@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mphil.lab.report.document import Chapter, Document, Molecules, Table
 from mphil.lab.report.pictures import drawings, svg
-from mphil.page.document import RowGroup, command, details, page, section, table
+from mphil.page.document import Cell, RowGroup, command, details, page, section, table
 from mphil.page.text import escape
 
 
@@ -35,4 +35,8 @@ def _block(block: Table | Molecules) -> str:
     what, _, conditions = block.caption.partition("; ")
     notes = "".join(f'<p class="note">{escape(note)}</p>' for note in block.notes)
     above = f'<p class="note">{escape(conditions)}</p>' if conditions else ""
-    return above + table(what, block.header, [RowGroup(block.rows)]) + notes
+    rows = [
+        [Cell(text, strong=(number, column) in block.strong) for column, text in enumerate(cells)]
+        for number, cells in enumerate(block.rows)
+    ]
+    return above + table(what, block.header, [RowGroup(rows)]) + notes
