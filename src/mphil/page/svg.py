@@ -130,8 +130,8 @@ def line_chart(
     parts = [_axes(frame, _whole_ticks(frame.x_range), y_label), _x_label(frame, x_label)]
     for place, (name, values) in enumerate(lines.items()):
         look = colours[place % len(colours)], DASHES[place // len(colours) % len(DASHES)]
-        own = Points(name, places, values, whiskers[name])
-        parts.append(_line(own, frame, look, x_label, show, (marks or {}).get(name)))
+        points = Points(name, places, values, whiskers[name])
+        parts.append(_line(points, frame, look, x_label, show, (marks or {}).get(name)))
     parts.append(_end_labels(lines, frame, colours))
     said = [f"{name} ends at {show(last)}" for name, values in lines.items() if (last := _last(values)) is not None]
     return _chart(title, "; ".join(said), parts, size)

@@ -12,6 +12,7 @@ from mphil.lab.paper import printed
 from mphil.lab.records import RecordFile
 from mphil.lab.report import markdown, write_report
 from mphil.lab.report.document import Bars, Chapter, Curves, Document, Molecules, Scatter, Table
+from mphil.lab.report.figures import figures
 from mphil.lab.report.gather import fill, same_data, unused
 from mphil.lab.report.html import html
 from mphil.lab.report.latex import escape as latex_escape
@@ -237,6 +238,20 @@ class TestFigures:
         assert (curve.x_label, curve.x) == ("prototypes", [2, 3])
         # Seed by seed: 10 and 20, then 30 and 40.
         assert curve.series["good-motif-basis"] == pytest.approx([20.0, 30.0])
+        assert curve.errors["good-motif-basis"] == pytest.approx([stdev([10, 30]), stdev([20, 40])])
+        assert curve.caption == "Mean over 2 seeds, whiskers: sd; epoch chosen on ood_val; budget full (1 epochs)"
+
+    def test_a_curve_of_one_seed_has_no_whiskers(self):
+        vary = '[vary]\nmethod = "mphil"\nkey = "method.prototypes"\nvalues = [2, 3]'
+        suite = parse_suite("figure", TINY.replace('methods = ["erm"]', 'figure = "curve"') + vary)
+        first = [record(cell) for cell in expand(suite) if cell.seed == 0]
+        (curve,) = figures(fill(suite, Request(), first))
+        assert curve.errors["good-motif-basis"] == [None, None]
+        assert curve.caption.startswith("One seed; ")
+        more = [record(cell) for cell in expand(suite) if cell.row == "prototypes 2" and cell.seed == 1]
+        (curve,) = figures(fill(suite, Request(), [*first, *more]))
+        assert curve.errors["good-motif-basis"] == [0.0, None]
+        assert curve.caption.startswith("Mean over 1 to 2 seeds, whiskers: sd where there are two or more; ")
 
     def test_bars_and_times(self):
         (bars,) = [block for block in self.chapter("bars").blocks if isinstance(block, Bars)]
@@ -244,16 +259,45 @@ class TestFigures:
         assert bars.errors["erm"] == pytest.approx(stdev([10, 20]))
         (times,) = [block for block in self.chapter("time").blocks if isinstance(block, Bars)]
         assert times.values == {"erm": 2.0}
+        for chart in (bars, times):
+            assert chart.caption == "Mean over 2 seeds, whiskers: sd; epoch chosen on ood_val; budget full (1 epochs)"
 
     def test_separability_and_prototypes(self):
         probe = {"intra": 0.5, "inter": 2.0, "points": [[0, 0], [1, 3]], "labels": [0, 1]}
         blocks = self.chapter("separability", probes={"separability": probe}).blocks
         assert [block.values for block in blocks if isinstance(block, Bars)] == [{"erm": 0.5}, {"erm": 2.0}]
-        assert [block.points for block in blocks if isinstance(block, Scatter)] == [[[0, 0], [1, 3]]]
+        (scatter,) = [block for block in blocks if isinstance(block, Scatter)]
+        assert scatter.points == [[0, 0], [1, 3]]
+        rule = "epoch chosen on ood_val; budget full (1 epochs)"
+        assert scatter.caption == f"Graphs of the OOD test part, seed 0; {rule}"
         molecule = {"class": 1, "prototype": 0, "smiles": "CCO", "label": 1.0, "similarity": 0.9, "atoms": [0, 1, 2]}
         blocks = self.chapter("prototypes", probes={"prototypes": {"molecules": [molecule]}}).blocks
         (drawn,) = [block for block in blocks if isinstance(block, Molecules)]
         assert drawn.drawings == [("CCO", [0, 1, 2], "class 1, prototype 0, similarity 0.90, label 1")]
+        assert drawn.caption == f"Molecules of the OOD test part, seed 0; {rule}"
+
+    def test_the_rule_of_a_probe_is_that_of_the_weights_it_saw(self):
+        probe = {"intra": 0.5, "inter": 2.0, "points": [[0, 0], [1, 3]], "labels": [0, 1]}
+        suite = parse_suite("f", TINY.replace('methods = ["erm"]', 'methods = ["erm"]\nselection = "id_val"'))
+        suite = suite.model_copy(update={"figure": "separability"})
+        made = [record(cell, probes={"separability": probe}) for cell in expand(suite)]
+        for block in figures(fill(suite, Request(), made)):
+            assert "epoch chosen on ood_val" in block.caption
+
+    def test_every_figure_has_its_caption_whatever_it_is_written_in(self):
+        told = "One seed; 5 % of_it"
+        blocks = [
+            Curves("c", "x", "y", [1, 2], {"a": [1.0, 2.0]}, {"a": [0.5, None]}, told),
+            Bars("b", "s", {"m": 2.0}, {}, told),
+            Scatter("s", [[0.0, 1.0], [2.0, 3.0]], [0, 1], told),
+            Molecules("m", [("C#N", [0, 1], "x")], told),
+        ]
+        document = Document([Chapter("n", "T", [], blocks, [])], [])
+        assert html(document).count(told) == len(blocks)
+        assert markdown.markdown(document).count("\n\nOne seed; 5 % of\\_it.") == len(blocks)
+        assert latex(document).count(r"One seed; 5 \% of\_it") == len(blocks)
+        assert latex(document).count(r"\caption{One seed") == len(blocks) - 1  # molecules are no float
+        assert "(1,1) +- (0,0.5) (2,2) +- (0,0)" in latex(document)
 
     def test_health(self):
         probe = {"together": 0.5, "apart": -0.25, "used": 1.0, "score": None}

@@ -27,13 +27,19 @@ class Table:
 
 @dataclass(frozen=True)
 class Curves:
-    """Lines over a common x axis; None leaves a gap."""
+    """Lines over a common x axis; None leaves a gap. `errors` are whiskers, `log` makes equal factors equally high.
+
+    The caption of this and of all other figures says over how many seeds, under which selection rule and budget.
+    """
 
     title: str
     x_label: str
     y_label: str
     x: Sequence[float]
     series: Mapping[str, Sequence[float | None]]
+    errors: Mapping[str, Sequence[float | None]] = field(default_factory=dict)
+    caption: str = ""
+    log: bool = False
 
 
 @dataclass(frozen=True)
@@ -44,6 +50,7 @@ class Bars:
     unit: str
     values: Mapping[str, float]
     errors: Mapping[str, float] = field(default_factory=dict)
+    caption: str = ""
 
 
 @dataclass(frozen=True)
@@ -53,6 +60,7 @@ class Scatter:
     title: str
     points: Sequence[Sequence[float]]
     labels: Sequence[int]
+    caption: str = ""
 
 
 @dataclass(frozen=True)
@@ -61,6 +69,7 @@ class Molecules:
 
     title: str
     drawings: Sequence[tuple[str, Sequence[float], str]]
+    caption: str = ""
 
 
 Block = Table | Curves | Bars | Scatter | Molecules

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mphil.lab.report.document import Chapter, Document, Molecules, Table
+from mphil.lab.report.document import Bars, Chapter, Curves, Document, Molecules, Scatter, Table
 from mphil.lab.report.pictures import drawings, svg
 from mphil.page.document import Cell, RowGroup, command, details, page, section, table
 from mphil.page.text import escape
@@ -23,9 +23,14 @@ def _chapter(chapter: Chapter) -> str:
     runs = "".join(f"<li><p>{escape(what)}</p>{command(line)}</li>" for what, line in chapter.commands)
     unfold = details(f"Commands of {len(chapter.commands)} runs", f'<ul class="commands">{runs}</ul>') if runs else ""
     drawn = [block for block in chapter.blocks if not isinstance(block, Table | Molecules)]
-    figures = f'<div class="pair">{"".join(f"<figure>{svg(block)}</figure>" for block in drawn)}</div>' if drawn else ""
+    figures = f'<div class="pair">{"".join(map(_figure, drawn))}</div>' if drawn else ""
     others = [_block(block) for block in chapter.blocks if isinstance(block, Table | Molecules)]
     return section(chapter.name, chapter.title, intro, *others, figures, unfold)
+
+
+def _figure(block: Curves | Bars | Scatter) -> str:
+    told = f"<figcaption>{escape(block.caption)}</figcaption>" if block.caption else ""
+    return f"<figure>{svg(block)}{told}</figure>"
 
 
 def _block(block: Table | Molecules) -> str:

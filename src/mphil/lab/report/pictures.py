@@ -22,6 +22,8 @@ def svg(figure: Curves | Bars | Scatter) -> str:
             x_label=figure.x_label,
             y_label=figure.y_label,
             x=figure.x,
+            errors=figure.errors,
+            log=figure.log,
             size=(WIDTH, SIDE),
         )
     return _bars(figure) if isinstance(figure, Bars) else _scatter(figure)
@@ -35,7 +37,8 @@ def drawings(figure: Molecules) -> str:
         relative = [(weight - low) / (high - low) if high > low else 0.0 for weight in weights]
         drawing = image(molecule_svg(smiles, weights=relative), smiles)
         figures.append(f"<figure>{drawing}<figcaption>{escape(text)}</figcaption></figure>")
-    return f'<h3>{escape(figure.title)}</h3><div class="trio">{"".join(figures)}</div>'
+    told = f'<p class="note">{escape(figure.caption)}</p>' if figure.caption else ""
+    return f'<h3>{escape(figure.title)}</h3>{told}<div class="trio">{"".join(figures)}</div>'
 
 
 def _bars(figure: Bars) -> str:
