@@ -370,6 +370,15 @@ class TestWriting:
         text = html(Document([Chapter("n", "T", [], [best], [])], []))
         assert re.findall("<strong>(.*?)</strong>", text) == ["&lt;2&gt;"]
 
+    def test_long_text_wraps_and_wide_tables_are_set_smaller(self):
+        long = "mphil lab run good --benchmarks good-motif-basis"
+        narrow = Table("A", ["x", "y"], [["r", "1"]])
+        wide = Table("B", ["x", *"abcdefgh"], [["r", *"1234567", "8"]])
+        both = Table("C", ["x", *"abcdefgh"], [["r", *"1234567", long]])
+        text = html(Document([Chapter("n", "T", [], [narrow, wide, both], [])], []))
+        assert re.findall("<table.*?>", text) == ["<table>", '<table class="wide tight">', '<table class="wide">']
+        assert text.count('<td class="running">') == 1
+
     def test_hostile_text_is_text(self, tmp_path):
         found = records()
         found[0] = found[0] | {"command": "</pre><script>alert(1)</script>"}
