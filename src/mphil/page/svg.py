@@ -241,13 +241,14 @@ def _line(points: Points, frame: Frame, look: tuple[str, str], x_label: str, sho
     colour, dash = look
     runs = _runs(points.places, points.values, frame)
     path = "".join(f"M{run}" if " " in run else f"M{run}h0" for run in runs)
-    lone = [run.split(",") for run in runs if " " not in run]
-    spread = [(frame.x(p), frame.y(v), frame.y(v - e), frame.y(v + e)) for p, v, e in points if e is not None]
-    whiskers = "".join(_whisker(x, low, high, colour) for x, _, low, high in spread)
-    dots = "".join(
-        f'<circle cx="{x}" cy="{y}" r="3.5"/>'
-        for x, y in [*lone, *((number(x, 1), number(y, 1)) for x, y, _, _ in spread)]
+    whiskers = "".join(
+        _whisker(frame.x(p), frame.y(v - e), frame.y(v + e), colour) for p, v, e in points if e is not None
     )
+    # With whiskers at some values, those without are values too; a value without neighbours has no line to be seen by.
+    seen = (
+        [run.split(",") for run in " ".join(runs).split()] if whiskers else [r.split(",") for r in runs if " " not in r]
+    )
+    dots = "".join(f'<circle cx="{x}" cy="{y}" r="3.5"/>' for x, y in seen)
     rings = "".join(
         f'<circle cx="{number(frame.x(p), 1)}" cy="{number(frame.y(v), 1)}" r="4.5" stroke-width="2" '
         f"{paint(fill='paper', stroke=colour)}/>"
@@ -288,13 +289,16 @@ def _end_labels(lines: Mapping[str, Values], frame: Frame, colours: Sequence[str
     heights: list[float] = []
     for wanted, _, _ in ends:
         heights.append(max(wanted, heights[-1] + LINE) if heights else wanted)
-    overflow = max(0.0, heights[-1] - frame.bottom) if heights else 0.0
+    lowest = frame.bottom
+    for place in reversed(range(len(heights))):
+        heights[place] = min(heights[place], lowest)
+        lowest = heights[place] - LINE
     parts = []
     for height, (wanted, name, colour) in zip(heights, ends, strict=True):
-        if abs(height - overflow - wanted) > LINE:
-            leader = f"M{number(frame.right, 1)} {number(wanted, 1)}l7 {number(height - overflow - wanted, 1)}"
+        if abs(height - wanted) > LINE:
+            leader = f"M{number(frame.right, 1)} {number(wanted, 1)}l7 {number(height - wanted, 1)}"
             parts.append(f'<path d="{leader}" stroke-width="0.8" {paint(stroke=colour, fill="none")}/>')
-        parts.append(_text(frame.right + 8, height - overflow + 4, name, colour=colour, weight=600))
+        parts.append(_text(frame.right + 8, height + 4, name, colour=colour, weight=600))
     return "".join(parts)
 
 

@@ -6,7 +6,7 @@ from statistics import mean, stdev
 
 import pytest
 
-from mphil.errors import DataError
+from mphil.errors import DataError, UsageError
 from mphil.lab.cells import Request, expand
 from mphil.lab.paper import printed
 from mphil.lab.records import RecordFile
@@ -261,6 +261,32 @@ class TestFigures:
         assert times.values == {"erm": 2.0}
         for chart in (bars, times):
             assert chart.caption == "Mean over 2 seeds, whiskers: sd; epoch chosen on ood_val; budget full (1 epochs)"
+
+    def test_time_against_classes_is_over_that_of_erm(self):
+        names = [BASIS, SIZE, "good-hiv-size"]
+        text = TINY.replace('["good-motif-basis"]', str(names).replace("'", '"')).replace(
+            '["erm"]', '["erm", "mphil", "dir"]'
+        )
+        text = text.replace(
+            "[settings]", "classes = { good-motif-basis = 3, good-motif-size = 3, good-hiv-size = 2 }\n[settings]"
+        )
+        text = text.replace("benchmark = { graphs = 200 }", "")
+        suite = parse_suite("figure", text.replace("seeds = [0, 1]", 'seeds = [0]\nfigure = "time"'))
+        seconds = {"erm": [2.0, 4.0, 10.0], "mphil": [4.0, 12.0, 15.0], "dir": [1.0, 1.0]}
+        made = [
+            record(cell, seconds=seconds[cell.row][names.index(cell.benchmark)])
+            for cell in expand(suite)
+            if names.index(cell.benchmark) < len(seconds[cell.row])
+        ]
+        (curve,) = [block for block in figures(fill(suite, Request(), made)) if isinstance(block, Curves)]
+        assert (curve.x, curve.log) == ([2, 3], True)
+        assert curve.series == {"erm": [1.0, 1.0], "mphil": [1.5, 2.5]}  # dir was not run everywhere
+        assert "at 3 the mean of good-motif-basis and good-motif-size" in curve.caption
+        assert "; one seed; epoch chosen on ood_val; budget full" in curve.caption
+        alone = [one for one in made if one["row"] != "erm"]
+        assert not [block for block in figures(fill(suite, Request(), alone)) if isinstance(block, Curves)]
+        with pytest.raises(UsageError, match="good-cmnist-color"):
+            parse_suite("figure", text.replace("good-hiv-size = 2", "good-cmnist-color = 10"))
 
     def test_separability_and_prototypes(self):
         probe = {"intra": 0.5, "inter": 2.0, "points": [[0, 0], [1, 3]], "labels": [0, 1]}

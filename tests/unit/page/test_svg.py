@@ -75,7 +75,7 @@ def test_whiskers_of_a_line_reach_up_and_down_by_the_error():
     stems = [p.get("d", "") for p in tree(chart).iter(f"{SVG}path") if p.get("stroke-width") == "1.3"]
     ends = [tuple(map(float, re.match(r"M[\d.]+ ([\d.]+)V([\d.]+)", d).groups())) for d in stems]
     heights = [low - high for low, high in ends]
-    assert len(ends) == len(circles(chart, "3.5")) == 2
+    assert (len(ends), len(circles(chart, "3.5"))) == (2, 3)
     assert heights[1] == pytest.approx(2 * heights[0], abs=0.3)
     assert "a, epoch 1: 2 ± 1" in chart
     assert all(low <= 250 - 40 for low, _ in ends)
@@ -114,6 +114,9 @@ def test_labels_of_lines_that_end_together_are_apart():
     heights = sorted(float(t.get("y", "")) for t in texts)
     assert all(b - a >= LINE - 0.1 for a, b in pairwise(heights))
     assert heights[-1] <= 250
+    far = draw({"top": [1, 1], **{n: [0, 0] for n in "abc"}})
+    (top,) = [float(t.get("y", "")) for t in tree(far).iter(f"{SVG}text") if t.text == "top"]
+    assert top == pytest.approx(44 + 4)  # where its line ends: it need not give way
 
 
 def test_mark_puts_one_ring_on_its_line():

@@ -9,8 +9,9 @@ from statistics import mean
 from mphil.lab.records import Record
 from mphil.lab.report.document import Bars, Block, Curves, Molecules, Scatter, Table
 from mphil.lab.report.gather import Entry, Sheet
-from mphil.lab.report.tables import NONE, caption, spread
+from mphil.lab.report.tables import NONE, PLAIN, caption, spread
 from mphil.lab.statistics import centre_and_spread
+from mphil.page.text import listing
 
 HEALTH = {
     "together": "cosine inside a class",
@@ -73,7 +74,44 @@ def _times(sheet: Sheet) -> list[Block]:
         known = {row: sheet.entries[row, benchmark].seconds() for row in sheet.rows}
         ordered = dict(sorted(known.items(), key=lambda item: mean(item[1]) if item[1] else 0.0))
         charts += _chart(sheet, f"{sheet.suite.title}: {benchmark}", "seconds of an epoch", ordered, benchmark)
-    return charts
+    return [*charts, *_times_by_classes(sheet)]
+
+
+def _times_by_classes(sheet: Sheet) -> Iterable[Block]:
+    """Seconds of an epoch over those of ERM, against the number of classes; of the rows that were run everywhere.
+
+    Over those of ERM because records do not say how many graphs an epoch has, so seconds of benchmarks do not compare.
+    """
+    known = {name: count for name, count in sheet.suite.classes.items() if name in sheet.benchmarks}
+    found = {row: {name: sheet.entries[row, name].seconds() for name in known} for row in sheet.rows}
+    seconds = {row: {name: mean(own) for name, own in of.items()} for row, of in found.items() if all(of.values())}
+    counts = sorted(set(known.values()))
+    if PLAIN not in seconds or len(seconds) < 2 or len(counts) < 2:
+        return
+    together = {count: [name for name, own in known.items() if own == count] for count in counts}
+    ratios = {
+        row: [mean(of[name] / seconds[PLAIN][name] for name in names) for names in together.values()]
+        for row, of in seconds.items()
+    }
+    ordered = dict(sorted(ratios.items(), key=lambda item: item[1][-1]))
+    shared = [f"at {count} the mean of {listing(names)}" for count, names in together.items() if len(names) > 1]
+    seeds = over_seeds((len(own) for row in seconds for own in found[row].values()), "")
+    told = [
+        f"Seconds of an epoch over those of {PLAIN} on the same benchmark",
+        "benchmarks differ in more than their classes",
+        *shared,
+        f"methods run on all of {listing(list(known))}",
+        seeds.lower(),
+    ]
+    yield Curves(
+        f"{sheet.suite.title} against the number of classes",
+        "classes",
+        f"time over that of {PLAIN}, logarithmic",
+        counts,
+        ordered,
+        caption=caption(replace(sheet, efforts={name: sheet.efforts[name] for name in known}), "; ".join(told)),
+        log=True,
+    )
 
 
 def _separability(sheet: Sheet) -> list[Block]:
@@ -137,8 +175,8 @@ def _chart(
         yield Bars(title, unit, centres, errors, what)
 
 
-def over_seeds(counts: Iterable[int]) -> str:
-    """What a figure is averaged over.
+def over_seeds(counts: Iterable[int], whiskers: str = ", whiskers: sd") -> str:
+    """What a figure is averaged over, and what its whiskers are.
 
     Example:
         >>> over_seeds([1, 1]), over_seeds([3, 3])
@@ -151,8 +189,9 @@ def over_seeds(counts: Iterable[int]) -> str:
     if most == 1:
         return "One seed"
     if fewest == most:
-        return f"Mean over {most} seeds, whiskers: sd"
-    return f"Mean over {fewest} to {most} seeds, whiskers: sd" + (" where there are two or more" if fewest == 1 else "")
+        return f"Mean over {most} seeds{whiskers}"
+    some = " where there are two or more" if whiskers and fewest == 1 else ""
+    return f"Mean over {fewest} to {most} seeds{whiskers}{some}"
 
 
 def _as_probed(sheet: Sheet) -> Sheet:
