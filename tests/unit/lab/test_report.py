@@ -3,6 +3,7 @@
 import re
 from dataclasses import replace
 from statistics import mean, stdev
+from xml.etree import ElementTree
 
 import pytest
 
@@ -19,6 +20,7 @@ from mphil.lab.report.latex import escape as latex_escape
 from mphil.lab.report.latex import latex
 from mphil.lab.report.latex import table_text as latex_table
 from mphil.lab.report.markdown import table_text as markdown_table
+from mphil.lab.report.pictures import svg
 from mphil.lab.report.tables import caption, detail, overview, standing, timing
 from mphil.lab.report.write import make_chapter, make_document
 from mphil.lab.suite import parse_suite
@@ -301,6 +303,17 @@ class TestFigures:
         (drawn,) = [block for block in blocks if isinstance(block, Molecules)]
         assert drawn.drawings == [("CCO", [0, 1, 2], "class 1, prototype 0, similarity 0.90, label 1")]
         assert drawn.caption == f"Molecules of the OOD test part, seed 0; {rule}"
+
+    def test_a_scatter_names_its_classes_and_shows_each_in_its_own_way(self):
+        scatter = Scatter("s", [[n, 2 * n] for n in range(10)], list(range(10)))
+        drawn = ElementTree.fromstring(svg(scatter))
+        names = [text.text for text in drawn.iter("{http://www.w3.org/2000/svg}text")]
+        assert names == ["s", *(f"class {n}" for n in range(10))]
+        circles = list(drawn.iter("{http://www.w3.org/2000/svg}circle"))
+        assert len(circles) == 20
+        assert len({(c.get("fill"), c.get("stroke")) for c in circles}) == 10
+        assert max(float(c.get("cy")) for c in circles) < float(drawn.get("height"))
+        assert latex(Document([Chapter("n", "T", [], [scatter], [])], [])).count(r"\addlegendentry{class") == 10
 
     def test_the_rule_of_a_probe_is_that_of_the_weights_it_saw(self):
         probe = {"intra": 0.5, "inter": 2.0, "points": [[0, 0], [1, 3]], "labels": [0, 1]}

@@ -123,7 +123,8 @@ def _scatter(figure: Scatter) -> str:
     for label in sorted(set(figure.labels)):
         points = [(p[0], p[1]) for p, own in zip(figure.points, figure.labels, strict=True) if own == label]
         plots.append(f"\\addplot+[only marks,mark size=0.8pt] coordinates {{{_pairs(points)}}};")
-    return _axis(figure.title, "hide axis", "\n".join(plots))
+        plots.append(f"\\addlegendentry{{class {label}}}")
+    return _axis(figure.title, "hide axis,legend pos=outer north east", "\n".join(plots))
 
 
 def _pairs(points: list[tuple[float, float]]) -> str:
