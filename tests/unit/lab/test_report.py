@@ -124,6 +124,19 @@ class TestNumbers:
         worse = [record(CELLS[row, BASIS, 0], score) for row, score in (("erm", 0.5), ("vrex", 0.4), ("mphil", 0.3))]
         assert standing([sheet(worse)]).caption.endswith("first or second on 0 of 1 benchmarks and above erm on 0")
 
+    def test_columns_of_the_paper_are_left_out_where_it_has_none(self):
+        blocks = {block.caption.partition(",")[0]: block for block in make_chapter(sheet()).blocks}
+        assert {"paper", "difference"} <= set(blocks[BASIS].header)
+        own = parse_suite("table", TEXT.replace('reference = "good"', ""))
+        plain = make_chapter(fill(own, Request(), records())).blocks[1]
+        assert plain.header == [name for name in blocks[BASIS].header if name not in ("paper", "difference")]
+        assert as_dict(plain)["erm"]["ID test"] == "73.0 (3.6)"
+
+    def test_what_stands_out_still_does_when_columns_before_it_are_left_out(self):
+        table = Table("A", ["x", "paper", "y"], [["r", "-", "1"], ["s", "-", "2"]], frozenset({(1, 2)}))
+        assert table.without(["paper"], "-") == Table("A", ["x", "y"], [["r", "1"], ["s", "2"]], frozenset({(1, 1)}))
+        assert table.without(["y"], "-") == table
+
     def test_overview(self):
         rows = as_dict(overview(sheet()))
         assert rows["erm"][BASIS] == "63.0 (3.6) [+2.1]"

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 
 @dataclass(frozen=True)
@@ -23,6 +23,20 @@ class Table:
     rows: Sequence[Sequence[str]]
     strong: frozenset[tuple[int, int]] = frozenset()
     notes: Sequence[str] = ()
+
+    def without(self, names: Collection[str], empty: str) -> Table:
+        """The table without those of the named columns in which every cell is empty."""
+        kept = [
+            number
+            for number, name in enumerate(self.header)
+            if name not in names or any(cells[number] != empty for cells in self.rows)
+        ]
+        return replace(
+            self,
+            header=[self.header[number] for number in kept],
+            rows=[[cells[number] for number in kept] for cells in self.rows],
+            strong=frozenset((row, kept.index(column)) for row, column in self.strong if column in kept),
+        )
 
 
 @dataclass(frozen=True)
