@@ -8,7 +8,7 @@ from mphil.chem.draw import molecule_svg
 from mphil.lab.report.document import Bars, Curves, Molecules, Scatter
 from mphil.page.document import image
 from mphil.page.palette import CLASSES, paint
-from mphil.page.svg import LETTER, LINE, line_chart, picture
+from mphil.page.svg import LETTER, line_chart, picture
 from mphil.page.text import escape, number
 
 ROW, WIDTH, SIDE = 22, 560, 300
@@ -30,7 +30,7 @@ def svg(figure: Curves | Bars | Scatter) -> str:
             x=figure.x,
             errors=figure.errors,
             log=figure.log,
-            size=(WIDTH, max(SIDE, MARGINS + LINE * len(figure.series))),
+            size=(WIDTH, max(SIDE, MARGINS + ROW * len(figure.series))),
         )
     return _bars(figure) if isinstance(figure, Bars) else _scatter(figure)
 
