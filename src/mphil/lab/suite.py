@@ -93,6 +93,7 @@ class Suite(Settings):
         against: the row that all others are tested against.
         probes: what is measured on every trained model besides its scores.
         figure: how the records are drawn.
+        classes: benchmark to its number of classes, where time is drawn against it.
         settings: settings of all runs, by section.
         budgets: what can be spent, by name.
         budget: the one that is taken unless another is asked for.
@@ -114,6 +115,7 @@ class Suite(Settings):
     against: str = ""
     probes: tuple[str, ...] = ()
     figure: Figure = ""
+    classes: dict[str, int] = Field(default_factory=dict)
     settings: dict[str, Any] = Field(default_factory=dict)
     budgets: dict[str, Budget] = Field(default_factory=dict)
     budget: str = FULL
@@ -208,6 +210,7 @@ def _names(suite: Suite, rows: Iterable[Row]) -> Iterable[tuple[str, str, Iterab
     yield from (("method", row.method, list(METHODS)) for row in rows)
     yield from (("benchmark", name, list(BENCHMARKS)) for name in suite.benchmarks)
     yield from (("probe", name, list(PROBES)) for name in suite.probes)
+    yield from (("benchmark", name, suite.benchmarks) for name in suite.classes)
     yield "budget", suite.budget, list(suite.all_budgets)
     if suite.against:
         yield "row", suite.against, [row.name for row in rows]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 
@@ -64,10 +64,11 @@ def paragraph(text: str, kind: str = "") -> str:
 
 @dataclass(frozen=True)
 class Cell:
-    """A cell of a table: text, and the palette colour of the dot before it."""
+    """A cell of a table: text, the palette colour of the dot before it, and whether it stands out."""
 
     text: str
     dot: str = ""
+    strong: bool = False
 
 
 @dataclass(frozen=True)
@@ -78,7 +79,15 @@ class RowGroup:
     heading: str = ""
 
 
-def table(caption: str, header: Sequence[str], groups: Sequence[RowGroup], *, numeric_from: int = 1) -> str:
+def table(
+    caption: str,
+    header: Sequence[str],
+    groups: Sequence[RowGroup],
+    *,
+    numeric_from: int = 1,
+    running: Collection[int] = (),
+    kind: str = "",
+) -> str:
     """A table that scrolls inside itself on a narrow screen.
 
     Args:
@@ -86,11 +95,14 @@ def table(caption: str, header: Sequence[str], groups: Sequence[RowGroup], *, nu
         header: column names.
         groups: the rows.
         numeric_from: columns from this one on are set flush right.
+        running: columns of running text, which is set flush left and wraps between words, not at a hyphen.
+        kind: class of the table for the stylesheet.
     """
-    heads = "".join(f'<th scope="col"{_numeric(i, numeric_from)}>{escape(name)}</th>' for i, name in enumerate(header))
-    bodies = "".join(_body(group, len(header), numeric_from) for group in groups)
+    kinds = ["running" if i in running else "number" if i >= numeric_from else "" for i in range(len(header))]
+    heads = "".join(f'<th scope="col"{_class(own)}>{escape(n)}</th>' for n, own in zip(header, kinds, strict=True))
+    bodies = "".join(_body(group, kinds) for group in groups)
     return (
-        f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(caption)}"><table>'
+        f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(caption)}"><table{_class(kind)}>'
         f"<caption>{escape(caption)}</caption><thead><tr>{heads}</tr></thead>{bodies}</table></div>"
     )
 
@@ -122,25 +134,32 @@ def dot(colour: str) -> str:
     return f'<span class="dot" style="background:var(--{colour})" aria-hidden="true"></span>'
 
 
-def _body(group: RowGroup, width: int, numeric_from: int) -> str:
+def _body(group: RowGroup, kinds: Sequence[str]) -> str:
     rows = []
     if group.heading:
-        rows.append(f'<tr><th class="group" scope="rowgroup" colspan="{width}">{escape(group.heading)}</th></tr>')
+        rows.append(f'<tr><th class="group" scope="rowgroup" colspan="{len(kinds)}">{escape(group.heading)}</th></tr>')
     for row in group.rows:
-        cells = [_cell(cell, i, numeric_from) for i, cell in enumerate(row)]
+        cells = [_cell(cell, i, kinds[i]) for i, cell in enumerate(row)]
         rows.append(f"<tr>{''.join(cells)}</tr>")
     return f"<tbody>{''.join(rows)}</tbody>"
 
 
-def _cell(cell: str | Cell, column: int, numeric_from: int) -> str:
+def _cell(cell: str | Cell, column: int, kind: str) -> str:
     cell = Cell(cell) if isinstance(cell, str) else cell
-    content = (dot(cell.dot) if cell.dot else "") + escape(cell.text)
+    text = _whole_words(cell.text) if kind == "running" else escape(cell.text)
+    text = f"<strong>{text}</strong>" if cell.strong else text
+    content = (dot(cell.dot) if cell.dot else "") + text
     tag, scope = ("td", "") if column else ("th", ' scope="row"')
-    return f"<{tag}{scope}{_numeric(column, numeric_from)}>{content}</{tag}>"
+    return f"<{tag}{scope}{_class(kind)}>{content}</{tag}>"
 
 
-def _numeric(column: int, numeric_from: int) -> str:
-    return ' class="number"' if column >= numeric_from else ""
+def _whole_words(text: str) -> str:
+    words = [f"<span>{escape(word)}</span>" if "-" in word else escape(word) for word in text.split(" ")]
+    return " ".join(words)
+
+
+def _class(kind: str) -> str:
+    return f' class="{kind}"' if kind else ""
 
 
 def _digest(script: str) -> str:

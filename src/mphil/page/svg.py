@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from mphil.errors import DataError
@@ -15,6 +15,8 @@ LETTER = 7.8
 """Width of a bold letter of the label size in a wide font; there is none to measure here."""
 LINE = 14
 """Distance of two lines of label text."""
+DASHES = ("", "7 3", "2 4", "9 3 2 3")
+"""Strokes that tell lines of the same colour apart."""
 
 Values = Sequence[float | None]
 Range = tuple[float, float]
@@ -42,7 +44,7 @@ def nice_ticks(low: float, high: float, count: int = 5) -> list[float]:
 
 @dataclass(frozen=True)
 class Frame:
-    """The plotting area in pixels and the numbers its edges stand for."""
+    """The plotting area in pixels and the numbers its edges stand for; with `log`, equal factors are equal heights."""
 
     left: float
     top: float
@@ -50,12 +52,22 @@ class Frame:
     bottom: float
     x_range: Range
     y_range: Range
+    log: bool = False
 
     def x(self, value: float) -> float:
         return _scale(value, self.x_range, (self.left, self.right))
 
     def y(self, value: float) -> float:
+        if self.log:
+            low, high = map(math.log, self.y_range)
+            return _scale(math.log(max(value, self.y_range[0])), (low, high), (self.bottom, self.top))
         return _scale(value, self.y_range, (self.bottom, self.top))
+
+    @property
+    def y_ticks(self) -> list[float]:
+        if not self.log:
+            return nice_ticks(*self.y_range)
+        return [step for step in _steps(*self.y_range) if self.y_range[0] <= step <= self.y_range[1]]
 
 
 def line_chart(
@@ -65,7 +77,9 @@ def line_chart(
     x_label: str,
     y_label: str,
     x: Sequence[float] | None = None,
+    errors: Mapping[str, Values] | None = None,
     y_range: Range | None = None,
+    log: bool = False,
     marks: Mapping[str, float] | None = None,
     colours: Sequence[str] = SERIES,
     show: Show = number,
@@ -79,7 +93,9 @@ def line_chart(
         x_label: name of the x axis.
         y_label: name of the y axis, with its unit.
         x: position of each value; 1, 2, 3, ... when absent.
+        errors: name to half-lengths of whiskers, one for each value; None for none.
         y_range: ends of the y axis; the data's, rounded outwards, when absent.
+        log: a y axis on which equal factors are equally long, for values above zero.
         marks: name to an x position at which its line gets a ring.
         colours: palette names, in the order of the series.
         show: writes a value in tooltips and in the description.
@@ -93,6 +109,13 @@ def line_chart(
             raise DataError(
                 f"chart {title!r}: {name} has {len(values)} values for {len(places)} positions on the x axis"
             )
+    whiskers = {name: [known(e) for e in (errors or {}).get(name, [None] * len(places))] for name in lines}
+    for name, own in whiskers.items():
+        if len(own) != len(places):
+            raise DataError(f"chart {title!r}: {name} has {len(own)} errors for {len(places)} positions on the x axis")
+    ends = _ends(lines, whiskers)
+    if log and min(ends, default=1.0) <= 0:
+        raise DataError(f"chart {title!r}: {min(ends):g} cannot be drawn on a logarithmic axis; leave log out")
     width, height = size
     room = 14 + LETTER * max((len(name) for name in lines), default=0)
     frame = Frame(
@@ -101,14 +124,17 @@ def line_chart(
         width - room,
         height - 40,
         _span(places),
-        y_range or _rounded([v for row in lines.values() for v in row]),
+        y_range or (_stepped(ends) if log else _rounded(ends)),
+        log,
     )
     parts = [_axes(frame, _whole_ticks(frame.x_range), y_label), _x_label(frame, x_label)]
-    for (name, values), colour in zip(lines.items(), _cycle(colours, len(lines)), strict=True):
-        parts.append(_line(name, places, values, frame, colour, x_label, show, (marks or {}).get(name)))
+    for place, (name, values) in enumerate(lines.items()):
+        look = colours[place % len(colours)], DASHES[place // len(colours) % len(DASHES)]
+        points = Points(name, places, values, whiskers[name])
+        parts.append(_line(points, frame, look, x_label, show, (marks or {}).get(name)))
     parts.append(_end_labels(lines, frame, colours))
-    ends = [f"{name} ends at {show(last)}" for name, values in lines.items() if (last := _last(values)) is not None]
-    return _chart(title, "; ".join(ends), parts, size)
+    said = [f"{name} ends at {show(last)}" for name, values in lines.items() if (last := _last(values)) is not None]
+    return _chart(title, "; ".join(said), parts, size)
 
 
 def bar_chart(
@@ -144,13 +170,7 @@ def bar_chart(
         if not len(bars[name]) == len(whiskers[name]) == len(groups):
             raise DataError(f"chart {title!r}: {name} needs one value and one error for each of {len(groups)} groups")
     width, height = size
-    ends = [
-        v + sign * (e or 0.0)
-        for name in bars
-        for v, e in zip(bars[name], whiskers[name], strict=True)
-        if v is not None
-        for sign in (-1, 1)
-    ]
+    ends = _ends(bars, whiskers)
     room = 8 + (LETTER * len(reference[0]) if reference else 0)
     frame = Frame(44, 74, width - room, height - 26, (0, max(len(groups), 1)), y_range or _rounded([0.0, *ends]))
     parts = [_axes(frame, [], y_label), _legend(list(bars), frame, colours)]
@@ -184,7 +204,7 @@ def _chart(title: str, summary: str, parts: Sequence[str], size: tuple[int, int]
 
 
 def _axes(frame: Frame, x_ticks: Sequence[float], y_label: str) -> str:
-    y_ticks = nice_ticks(*frame.y_range)
+    y_ticks = frame.y_ticks
     digits = max((len(number(t, 6).partition(".")[2]) for t in y_ticks), default=0)
     rows = "".join(f"M{number(frame.left)} {number(frame.y(t))}H{number(frame.right)}" for t in y_ticks)
     stubs = "".join(f"M{number(frame.x(t))} {number(frame.bottom)}v4" for t in x_ticks)
@@ -202,32 +222,48 @@ def _x_label(frame: Frame, label: str) -> str:
     return _text((frame.left + frame.right) / 2, frame.bottom + 34, label, anchor="middle")
 
 
-def _line(
-    name: str,
-    places: Sequence[float],
-    values: Values,
-    frame: Frame,
-    colour: str,
-    x_label: str,
-    show: Show,
-    mark: float | None,
-) -> str:
-    points = [(p, v) for p, v in zip(places, values, strict=True) if v is not None]
-    path = "".join(f"M{run}" if " " in run else f"M{run}h0" for run in _runs(places, values, frame))
+@dataclass(frozen=True)
+class Points:
+    """The values of a line, where they stand, and their whiskers."""
+
+    name: str
+    places: Sequence[float]
+    values: Values
+    errors: Values
+
+    def __iter__(self) -> Iterator[tuple[float, float, float | None]]:
+        for place, value, error in zip(self.places, self.values, self.errors, strict=True):
+            if value is not None:
+                yield place, value, error
+
+
+def _line(points: Points, frame: Frame, look: tuple[str, str], x_label: str, show: Show, mark: float | None) -> str:
+    colour, dash = look
+    runs = _runs(points.places, points.values, frame)
+    path = "".join(f"M{run}" if " " in run else f"M{run}h0" for run in runs)
+    whiskers = "".join(
+        _whisker(frame.x(p), frame.y(v - e), frame.y(v + e), colour) for p, v, e in points if e is not None
+    )
+    # With whiskers at some values, those without are values too; a value without neighbours has no line to be seen by.
+    seen = (
+        [run.split(",") for run in " ".join(runs).split()] if whiskers else [r.split(",") for r in runs if " " not in r]
+    )
+    dots = "".join(f'<circle cx="{x}" cy="{y}" r="3.5"/>' for x, y in seen)
     rings = "".join(
         f'<circle cx="{number(frame.x(p), 1)}" cy="{number(frame.y(v), 1)}" r="4.5" stroke-width="2" '
         f"{paint(fill='paper', stroke=colour)}/>"
-        for p, v in points
+        for p, v, _ in points
         if p == mark
     )
     targets = "".join(
         f'<circle class="hit" cx="{number(frame.x(p), 1)}" cy="{number(frame.y(v), 1)}" r="7" fill-opacity="0">'
-        f"<title>{escape(f'{name}, {x_label} {number(p)}: {show(v)}')}</title></circle>"
-        for p, v in points
+        f"<title>{escape(f'{points.name}, {x_label} {number(p)}: {_plus_minus(v, e, show)}')}</title></circle>"
+        for p, v, e in points
     )
+    dashed = f'stroke-dasharray="{dash}" ' if dash else ""
     return (
-        f'<path d="{path}" stroke-width="2" stroke-linecap="round" stroke-linejoin="round" '
-        f"{paint(stroke=colour, fill='none')}/>{rings}<g {paint(fill=colour)}>{targets}</g>"
+        f'<path d="{path}" stroke-width="2" stroke-linecap="round" stroke-linejoin="round" {dashed}'
+        f"{paint(stroke=colour, fill='none')}/>{whiskers}{rings}<g {paint(fill=colour)}>{dots}{targets}</g>"
     )
 
 
@@ -243,7 +279,7 @@ def _runs(places: Sequence[float], values: Values, frame: Frame) -> list[str]:
 
 
 def _end_labels(lines: Mapping[str, Values], frame: Frame, colours: Sequence[str]) -> str:
-    """Names at the line ends, pushed apart where the ends meet."""
+    """Names at the line ends, pushed apart where the ends meet; a thin line leads to a name that was pushed far."""
     ends = [
         (frame.y(last), name, colour)
         for (name, values), colour in zip(lines.items(), _cycle(colours, len(lines)), strict=True)
@@ -253,11 +289,17 @@ def _end_labels(lines: Mapping[str, Values], frame: Frame, colours: Sequence[str
     heights: list[float] = []
     for wanted, _, _ in ends:
         heights.append(max(wanted, heights[-1] + LINE) if heights else wanted)
-    overflow = max(0.0, heights[-1] - frame.bottom) if heights else 0.0
-    return "".join(
-        _text(frame.right + 8, height - overflow + 4, name, colour=colour, weight=600)
-        for height, (_, name, colour) in zip(heights, ends, strict=True)
-    )
+    lowest = frame.bottom
+    for place in reversed(range(len(heights))):
+        heights[place] = min(heights[place], lowest)
+        lowest = heights[place] - LINE
+    parts = []
+    for height, (wanted, name, colour) in zip(heights, ends, strict=True):
+        if abs(height - wanted) > LINE:
+            leader = f"M{number(frame.right, 1)} {number(wanted, 1)}l7 {number(height - wanted, 1)}"
+            parts.append(f'<path d="{leader}" stroke-width="0.8" {paint(stroke=colour, fill="none")}/>')
+        parts.append(_text(frame.right + 8, height + 4, name, colour=colour, weight=600))
+    return "".join(parts)
 
 
 def _legend(names: Sequence[str], frame: Frame, colours: Sequence[str]) -> str:
@@ -275,19 +317,26 @@ def _bar(
     base = frame.y(min(max(0.0, frame.y_range[0]), frame.y_range[1]))
     left, right, tip = frame.x(centre - width / 2), frame.x(centre + width / 2), frame.y(value)
     middle, top = frame.x(centre), min(tip, base)
-    said = f"{name}: {show(value)}" + (f" ± {show(error)}" if error is not None else "")
+    said = f"{name}: {_plus_minus(value, error, show)}"
     whisker = ""
     if error is not None:
         low, high = frame.y(value - error), frame.y(value + error)
-        cap = f"{number(middle - 4, 1)} {{}}h8"
-        ends = f"M{cap.format(number(low, 1))}M{cap.format(number(high, 1))}"
-        stem = f"M{number(middle, 1)} {number(low, 1)}V{number(high, 1)}"
-        whisker, top = f'<path d="{stem}{ends}" stroke-width="1.3" {paint(stroke="ink", fill="none")}/>', min(top, high)
+        whisker, top = _whisker(middle, low, high, "ink"), min(top, high)
     return (
         f'<g><title>{escape(said)}</title><rect x="{number(left, 1)}" y="{number(min(tip, base), 1)}" '
         f'width="{number(right - left, 1)}" height="{number(abs(base - tip), 1)}" rx="1.5" {paint(fill=colour)}/>'
         f"{whisker}{_text(middle, top - 5, show(value), anchor='middle', colour='ink')}</g>"
     )
+
+
+def _whisker(x: float, low: float, high: float, colour: str) -> str:
+    caps = "".join(f"M{number(x - 4, 1)} {number(y, 1)}h8" for y in (low, high))
+    stem = f"M{number(x, 1)} {number(low, 1)}V{number(high, 1)}"
+    return f'<path d="{stem}{caps}" stroke-width="1.3" {paint(stroke=colour, fill="none")}/>'
+
+
+def _plus_minus(value: float, error: float | None, show: Show) -> str:
+    return show(value) if error is None else f"{show(value)} ± {show(error)}"
 
 
 def _reference(frame: Frame, name: str, height: float) -> str:
@@ -321,6 +370,31 @@ def _scale(value: float, source: Range, target: Range) -> float:
 
 def _span(places: Sequence[float]) -> Range:
     return (min(places), max(places)) if places else (0.0, 1.0)
+
+
+def _ends(lines: Mapping[str, Values], whiskers: Mapping[str, Values]) -> list[float]:
+    """How far down and up the values reach with their whiskers."""
+    return [
+        v + sign * (e or 0.0)
+        for name in lines
+        for v, e in zip(lines[name], whiskers[name], strict=True)
+        if v is not None
+        for sign in (-1, 1)
+    ]
+
+
+def _steps(low: float, high: float) -> list[float]:
+    """1, 2 and 5 times powers of ten, from not above `low` to not below `high`."""
+    powers = range(math.floor(math.log10(low)), math.floor(math.log10(high)) + 2)
+    steps = [round(m * 10.0**power, max(0, -power)) for power in powers for m in (1, 2, 5)]
+    first = max(step for step in steps if step <= low)
+    return [step for step in steps if first <= step <= min(s for s in steps if s >= high)]
+
+
+def _stepped(values: Sequence[float]) -> Range:
+    """The range of the values, widened to steps of a logarithmic axis."""
+    steps = _steps(min(values, default=1.0), max(values, default=1.0))
+    return (steps[0], steps[-1]) if len(steps) > 1 else (steps[0] / 2, steps[0] * 2)
 
 
 def _rounded(values: Values) -> Range:

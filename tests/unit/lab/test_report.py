@@ -3,20 +3,24 @@
 import re
 from dataclasses import replace
 from statistics import mean, stdev
+from xml.etree import ElementTree
 
 import pytest
 
-from mphil.errors import DataError
+from mphil.errors import DataError, UsageError
 from mphil.lab.cells import Request, expand
 from mphil.lab.paper import printed
 from mphil.lab.records import RecordFile
 from mphil.lab.report import markdown, write_report
 from mphil.lab.report.document import Bars, Chapter, Curves, Document, Molecules, Scatter, Table
+from mphil.lab.report.figures import figures
 from mphil.lab.report.gather import fill, same_data, unused
+from mphil.lab.report.html import html
 from mphil.lab.report.latex import escape as latex_escape
 from mphil.lab.report.latex import latex
 from mphil.lab.report.latex import table_text as latex_table
 from mphil.lab.report.markdown import table_text as markdown_table
+from mphil.lab.report.pictures import svg
 from mphil.lab.report.tables import caption, detail, overview, standing, timing
 from mphil.lab.report.write import make_chapter, make_document
 from mphil.lab.suite import parse_suite
@@ -140,6 +144,19 @@ class TestNumbers:
         worse = [record(CELLS[row, BASIS, seed], score) for row, score in scores.items() for seed in range(3)]
         assert standing([sheet(worse)]).caption.endswith("first or second on 0 of 1 benchmarks and above erm on 0")
 
+    def test_columns_of_the_paper_are_left_out_where_it_has_none(self):
+        blocks = {block.caption.partition(",")[0]: block for block in make_chapter(sheet()).blocks}
+        assert {"paper", "difference"} <= set(blocks[BASIS].header)
+        own = parse_suite("table", TEXT.replace('reference = "good"', ""))
+        plain = make_chapter(fill(own, Request(), records())).blocks[1]
+        assert plain.header == [name for name in blocks[BASIS].header if name not in ("paper", "difference")]
+        assert as_dict(plain)["erm"]["ID test"] == "73.0 (3.6)"
+
+    def test_what_stands_out_still_does_when_columns_before_it_are_left_out(self):
+        table = Table("A", ["x", "paper", "y"], [["r", "-", "1"], ["s", "-", "2"]], frozenset({(1, 2)}))
+        assert table.without(["paper"], "-") == Table("A", ["x", "y"], [["r", "1"], ["s", "2"]], frozenset({(1, 1)}))
+        assert table.without(["y"], "-") == table
+
     def test_overview(self):
         rows = as_dict(overview(sheet()))
         assert rows["erm"][BASIS] == "63.0 (3.6) [+2.1]"
@@ -257,6 +274,20 @@ class TestFigures:
         assert (curve.x_label, curve.x) == ("prototypes", [2, 3])
         # Seed by seed: 10 and 20, then 30 and 40.
         assert curve.series["good-motif-basis"] == pytest.approx([20.0, 30.0])
+        assert curve.errors["good-motif-basis"] == pytest.approx([stdev([10, 30]), stdev([20, 40])])
+        assert curve.caption == "Mean over 2 seeds, whiskers: sd; epoch chosen on ood_val; budget full (1 epochs)"
+
+    def test_a_curve_of_one_seed_has_no_whiskers(self):
+        vary = '[vary]\nmethod = "mphil"\nkey = "method.prototypes"\nvalues = [2, 3]'
+        suite = parse_suite("figure", TINY.replace('methods = ["erm"]', 'figure = "curve"') + vary)
+        first = [record(cell) for cell in expand(suite) if cell.seed == 0]
+        (curve,) = figures(fill(suite, Request(), first))
+        assert curve.errors["good-motif-basis"] == [None, None]
+        assert curve.caption.startswith("One seed; ")
+        more = [record(cell) for cell in expand(suite) if cell.row == "prototypes 2" and cell.seed == 1]
+        (curve,) = figures(fill(suite, Request(), [*first, *more]))
+        assert curve.errors["good-motif-basis"] == [0.0, None]
+        assert curve.caption.startswith("Mean over 1 to 2 seeds, whiskers: sd where there are two or more; ")
 
     def test_bars_and_times(self):
         (bars,) = [block for block in self.chapter("bars").blocks if isinstance(block, Bars)]
@@ -264,16 +295,82 @@ class TestFigures:
         assert bars.errors["erm"] == pytest.approx(stdev([10, 20]))
         (times,) = [block for block in self.chapter("time").blocks if isinstance(block, Bars)]
         assert times.values == {"erm": 2.0}
+        for chart in (bars, times):
+            assert chart.caption == "Mean over 2 seeds, whiskers: sd; epoch chosen on ood_val; budget full (1 epochs)"
+
+    def test_time_against_classes_is_over_that_of_erm(self):
+        names = [BASIS, SIZE, "good-hiv-size"]
+        text = TINY.replace('["good-motif-basis"]', str(names).replace("'", '"')).replace(
+            '["erm"]', '["erm", "mphil", "dir"]'
+        )
+        text = text.replace(
+            "[settings]", "classes = { good-motif-basis = 3, good-motif-size = 3, good-hiv-size = 2 }\n[settings]"
+        )
+        text = text.replace("benchmark = { graphs = 200 }", "")
+        suite = parse_suite("figure", text.replace("seeds = [0, 1]", 'seeds = [0]\nfigure = "time"'))
+        seconds = {"erm": [2.0, 4.0, 10.0], "mphil": [4.0, 12.0, 15.0], "dir": [1.0, 1.0]}
+        made = [
+            record(cell, seconds=seconds[cell.row][names.index(cell.benchmark)])
+            for cell in expand(suite)
+            if names.index(cell.benchmark) < len(seconds[cell.row])
+        ]
+        (curve,) = [block for block in figures(fill(suite, Request(), made)) if isinstance(block, Curves)]
+        assert (curve.x, curve.log) == ([2, 3], True)
+        assert curve.series == {"erm": [1.0, 1.0], "mphil": [1.5, 2.5]}  # dir was not run everywhere
+        assert "at 3 the mean of good-motif-basis and good-motif-size" in curve.caption
+        assert "; one seed; epoch chosen on ood_val; budget full" in curve.caption
+        alone = [one for one in made if one["row"] != "erm"]
+        assert not [block for block in figures(fill(suite, Request(), alone)) if isinstance(block, Curves)]
+        with pytest.raises(UsageError, match="good-cmnist-color"):
+            parse_suite("figure", text.replace("good-hiv-size = 2", "good-cmnist-color = 10"))
 
     def test_separability_and_prototypes(self):
         probe = {"intra": 0.5, "inter": 2.0, "points": [[0, 0], [1, 3]], "labels": [0, 1]}
         blocks = self.chapter("separability", probes={"separability": probe}).blocks
         assert [block.values for block in blocks if isinstance(block, Bars)] == [{"erm": 0.5}, {"erm": 2.0}]
-        assert [block.points for block in blocks if isinstance(block, Scatter)] == [[[0, 0], [1, 3]]]
+        (scatter,) = [block for block in blocks if isinstance(block, Scatter)]
+        assert scatter.points == [[0, 0], [1, 3]]
+        rule = "epoch chosen on ood_val; budget full (1 epochs)"
+        assert scatter.caption == f"Graphs of the OOD test part, seed 0; {rule}"
         molecule = {"class": 1, "prototype": 0, "smiles": "CCO", "label": 1.0, "similarity": 0.9, "atoms": [0, 1, 2]}
         blocks = self.chapter("prototypes", probes={"prototypes": {"molecules": [molecule]}}).blocks
         (drawn,) = [block for block in blocks if isinstance(block, Molecules)]
         assert drawn.drawings == [("CCO", [0, 1, 2], "class 1, prototype 0, similarity 0.90, label 1")]
+        assert drawn.caption == f"Molecules of the OOD test part, seed 0; {rule}"
+
+    def test_a_scatter_names_its_classes_and_shows_each_in_its_own_way(self):
+        scatter = Scatter("s", [[n, 2 * n] for n in range(10)], list(range(10)))
+        drawn = ElementTree.fromstring(svg(scatter))
+        names = [text.text for text in drawn.iter("{http://www.w3.org/2000/svg}text")]
+        assert names == ["s", *(f"class {n}" for n in range(10))]
+        circles = list(drawn.iter("{http://www.w3.org/2000/svg}circle"))
+        assert len(circles) == 20
+        assert len({(c.get("fill"), c.get("stroke")) for c in circles}) == 10
+        assert max(float(c.get("cy")) for c in circles) < float(drawn.get("height"))
+        assert latex(Document([Chapter("n", "T", [], [scatter], [])], [])).count(r"\addlegendentry{class") == 10
+
+    def test_the_rule_of_a_probe_is_that_of_the_weights_it_saw(self):
+        probe = {"intra": 0.5, "inter": 2.0, "points": [[0, 0], [1, 3]], "labels": [0, 1]}
+        suite = parse_suite("f", TINY.replace('methods = ["erm"]', 'methods = ["erm"]\nselection = "id_val"'))
+        suite = suite.model_copy(update={"figure": "separability"})
+        made = [record(cell, probes={"separability": probe}) for cell in expand(suite)]
+        for block in figures(fill(suite, Request(), made)):
+            assert "epoch chosen on ood_val" in block.caption
+
+    def test_every_figure_has_its_caption_whatever_it_is_written_in(self):
+        told = "One seed; 5 % of_it"
+        blocks = [
+            Curves("c", "x", "y", [1, 2], {"a": [1.0, 2.0]}, {"a": [0.5, None]}, told),
+            Bars("b", "s", {"m": 2.0}, {}, told),
+            Scatter("s", [[0.0, 1.0], [2.0, 3.0]], [0, 1], told),
+            Molecules("m", [("C#N", [0, 1], "x")], told),
+        ]
+        document = Document([Chapter("n", "T", [], blocks, [])], [])
+        assert html(document).count(told) == len(blocks)
+        assert markdown.markdown(document).count("\n\nOne seed; 5 % of\\_it.") == len(blocks)
+        assert latex(document).count(r"One seed; 5 \% of\_it") == len(blocks)
+        assert latex(document).count(r"\caption{One seed") == len(blocks) - 1  # molecules are no float
+        assert "(1,1) +- (0,0.5) (2,2) +- (0,0)" in latex(document)
 
     def test_health(self):
         probe = {"together": 0.5, "apart": -0.25, "used": 1.0, "score": None}
@@ -340,6 +437,20 @@ class TestWriting:
         document = make_document([], tmp_path, Request())
         assert document.chapters == []
         assert "mine.jsonl: 1 records of a suite that does not come with the package" in document.problems[0]
+
+    def test_the_best_cell_stands_out_on_the_page(self):
+        best = Table("A", ["x", "y"], [["r", "1"], ["s", "<2>"]], frozenset({(1, 1)}))
+        text = html(Document([Chapter("n", "T", [], [best], [])], []))
+        assert re.findall("<strong>(.*?)</strong>", text) == ["&lt;2&gt;"]
+
+    def test_long_text_wraps_and_wide_tables_are_set_smaller(self):
+        long = "mphil lab run good --benchmarks good-motif-basis"
+        narrow = Table("A", ["x", "y"], [["r", "1"]])
+        wide = Table("B", ["x", *"abcdefgh"], [["r", *"1234567", "8"]])
+        both = Table("C", ["x", *"abcdefgh"], [["r", *"1234567", long]])
+        text = html(Document([Chapter("n", "T", [], [narrow, wide, both], [])], []))
+        assert re.findall("<table.*?>", text) == ["<table>", '<table class="wide tight">', '<table class="wide">']
+        assert text.count('<td class="running">') == 1
 
     def test_hostile_text_is_text(self, tmp_path):
         found = records()

@@ -38,6 +38,18 @@ def test_table_names_its_rows_and_columns():
     assert '<td class="number">1</td>' in html
 
 
+def test_a_column_of_running_text_wraps_between_words_alone():
+    html = table("A", ["x", "n", "run"], [RowGroup([["r", "1", "go --to <b>"]])], running={2}, kind="wide")
+    assert '<table class="wide">' in html
+    assert '<th scope="col" class="running">run</th>' in html
+    assert '<td class="number">1</td><td class="running">go <span>--to</span> &lt;b&gt;</td>' in html
+
+
+def test_a_cell_may_stand_out():
+    html = table("A", ["x", "y"], [RowGroup([["r", Cell("<1>", strong=True)]])])
+    assert '<td class="number"><strong>&lt;1&gt;</strong></td>' in html
+
+
 def test_paragraph_marks_code_and_escapes_both():
     assert paragraph("use `a<b` & go") == "<p>use <code>a&lt;b</code> &amp; go</p>"
 

@@ -61,6 +61,49 @@ def test_missing_values_leave_a_gap_and_a_lone_value_stays_visible():
     assert path.count("h0") == 1
 
 
+def circles(svg: str, radius: str) -> list[ElementTree.Element]:
+    return [c for c in tree(svg).iter(f"{SVG}circle") if c.get("r") == radius]
+
+
+def test_a_value_without_neighbours_is_a_dot():
+    assert len(circles(draw({"a": [0.1, 0.2, None, 0.3], "b": [None, None, None, 0.4]}), "3.5")) == 2
+    assert not circles(draw({"a": [0.1, 0.2]}), "3.5")
+
+
+def test_whiskers_of_a_line_reach_up_and_down_by_the_error():
+    chart = draw({"a": [2.0, 4.0, 3.0]}, errors={"a": [1.0, None, 2.0]}, y_range=(0, 8))
+    stems = [p.get("d", "") for p in tree(chart).iter(f"{SVG}path") if p.get("stroke-width") == "1.3"]
+    ends = [tuple(map(float, re.match(r"M[\d.]+ ([\d.]+)V([\d.]+)", d).groups())) for d in stems]
+    heights = [low - high for low, high in ends]
+    assert (len(ends), len(circles(chart, "3.5"))) == (2, 3)
+    assert heights[1] == pytest.approx(2 * heights[0], abs=0.3)
+    assert "a, epoch 1: 2 ± 1" in chart
+    assert all(low <= 250 - 40 for low, _ in ends)
+    with pytest.raises(DataError, match="a has 1 errors for 2 positions"):
+        draw({"a": [1, 2]}, errors={"a": [1]})
+
+
+def test_equal_factors_are_equally_high_on_a_logarithmic_axis():
+    (path,) = lines(draw({"a": [1.0, 2.0, 4.0]}, log=True))
+    first, second, third = (float(p.split(",")[1]) for p in re.findall(r"[\d.]+,[\d.]+", path))
+    assert first - second == pytest.approx(second - third, abs=0.2)
+    shown = [t.text for t in tree(draw({"a": [0.7, 13.0]}, log=True)).findall(f"{SVG}text")]
+    assert [text for text in ("0.5", "1.0", "2.0", "5.0", "10.0", "20.0") if text in shown] == shown[1:7]
+    with pytest.raises(DataError, match="0 cannot be drawn on a logarithmic axis"):
+        draw({"a": [0.0, 1.0]}, log=True)
+
+
+def test_lines_of_the_same_colour_differ_in_their_dashes():
+    chart = draw({f"s{n:02d}": [n, n + 1] for n in range(14)})
+    looks = [
+        (p.get("stroke"), p.get("stroke-dasharray"))
+        for p in tree(chart).iter(f"{SVG}path")
+        if p.get("stroke-width") == "2"
+    ]
+    assert len(set(looks)) == 14
+    assert looks[0][1] is None
+
+
 def test_tooltips_name_series_position_and_value():
     titles = [t.text for t in tree(draw({"mphil": [0.25, None, 0.75]}, x=[10, 20, 30])).iter(f"{SVG}title")]
     assert titles == ["mphil, epoch 10: 0.25", "mphil, epoch 30: 0.75"]
@@ -71,13 +114,13 @@ def test_labels_of_lines_that_end_together_are_apart():
     heights = sorted(float(t.get("y", "")) for t in texts)
     assert all(b - a >= LINE - 0.1 for a, b in pairwise(heights))
     assert heights[-1] <= 250
+    far = draw({"top": [1, 1], **{n: [0, 0] for n in "abc"}})
+    (top,) = [float(t.get("y", "")) for t in tree(far).iter(f"{SVG}text") if t.text == "top"]
+    assert top == pytest.approx(44 + 4)  # where its line ends: it need not give way
 
 
 def test_mark_puts_one_ring_on_its_line():
-    rings = [
-        c for c in tree(draw({"a": [0, 1], "b": [1, 0]}, marks={"b": 2})).iter(f"{SVG}circle") if c.get("r") == "4.5"
-    ]
-    assert len(rings) == 1
+    assert len(circles(draw({"a": [0, 1], "b": [1, 0]}, marks={"b": 2}), "4.5")) == 1
 
 
 @pytest.mark.parametrize("series", [{}, {"a": []}, {"a": [None]}, {"a": [0.5]}, {"a": [7, 7, 7]}, {"a": [0, 0]}])

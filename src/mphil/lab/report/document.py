@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 
 @dataclass(frozen=True)
@@ -24,16 +24,36 @@ class Table:
     strong: frozenset[tuple[int, int]] = frozenset()
     notes: Sequence[str] = ()
 
+    def without(self, names: Collection[str], empty: str) -> Table:
+        """The table without those of the named columns in which every cell is empty."""
+        kept = [
+            number
+            for number, name in enumerate(self.header)
+            if name not in names or any(cells[number] != empty for cells in self.rows)
+        ]
+        return replace(
+            self,
+            header=[self.header[number] for number in kept],
+            rows=[[cells[number] for number in kept] for cells in self.rows],
+            strong=frozenset((row, kept.index(column)) for row, column in self.strong if column in kept),
+        )
+
 
 @dataclass(frozen=True)
 class Curves:
-    """Lines over a common x axis; None leaves a gap."""
+    """Lines over a common x axis; None leaves a gap. `errors` are whiskers, `log` makes equal factors equally high.
+
+    The caption of this and of all other figures says over how many seeds, under which selection rule and budget.
+    """
 
     title: str
     x_label: str
     y_label: str
     x: Sequence[float]
     series: Mapping[str, Sequence[float | None]]
+    errors: Mapping[str, Sequence[float | None]] = field(default_factory=dict)
+    caption: str = ""
+    log: bool = False
 
 
 @dataclass(frozen=True)
@@ -44,6 +64,7 @@ class Bars:
     unit: str
     values: Mapping[str, float]
     errors: Mapping[str, float] = field(default_factory=dict)
+    caption: str = ""
 
 
 @dataclass(frozen=True)
@@ -53,6 +74,7 @@ class Scatter:
     title: str
     points: Sequence[Sequence[float]]
     labels: Sequence[int]
+    caption: str = ""
 
 
 @dataclass(frozen=True)
@@ -61,6 +83,7 @@ class Molecules:
 
     title: str
     drawings: Sequence[tuple[str, Sequence[float], str]]
+    caption: str = ""
 
 
 Block = Table | Curves | Bars | Scatter | Molecules

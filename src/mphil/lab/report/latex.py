@@ -73,10 +73,15 @@ def _block(block: Block) -> str:
     if isinstance(block, Table):
         return table_text(block)
     if isinstance(block, Molecules):
-        return escape(f"{block.title}: see report.html.")
+        return escape(f"{block.title}: see report.html. {block.caption}")
     if isinstance(block, Curves):
-        return _curves(block)
-    return _bars(block) if isinstance(block, Bars) else _scatter(block)
+        return _figure(_curves(block), block.caption)
+    return _figure(_bars(block) if isinstance(block, Bars) else _scatter(block), block.caption)
+
+
+def _figure(drawn: str, caption: str) -> str:
+    told = f"\n\\caption{{{escape(caption)}}}" if caption else ""
+    return f"\\begin{{figure}}[h!]\n\\centering\n{drawn}{told}\n\\end{{figure}}"
 
 
 def _axis(title: str, options: str, plots: str) -> str:
@@ -89,10 +94,14 @@ def _axis(title: str, options: str, plots: str) -> str:
 def _curves(figure: Curves) -> str:
     plots = []
     for name, values in figure.series.items():
-        points = [(x, y) for x, y in zip(figure.x, values, strict=True) if y is not None]
-        plots.append(f"\\addplot coordinates {{{_pairs(points)}}};\n\\addlegendentry{{{escape(name)}}}")
+        errors = figure.errors.get(name, [None] * len(values))
+        points = [(x, y, e) for x, y, e in zip(figure.x, values, errors, strict=True) if y is not None]
+        spread = any(e is not None for _, _, e in points)
+        pairs = " ".join(f"{_pairs([(x, y)])}" + (f" +- (0,{e or 0.0:.4g})" if spread else "") for x, y, e in points)
+        style = "+[error bars/.cd,y dir=both,y explicit]" if spread else ""
+        plots.append(f"\\addplot{style} coordinates {{{pairs}}};\n\\addlegendentry{{{escape(name)}}}")
     labels = f"xlabel={{{escape(figure.x_label)}}},ylabel={{{escape(figure.y_label)}}},legend pos=outer north east"
-    return _axis(figure.title, labels, "\n".join(plots))
+    return _axis(figure.title, labels + (",ymode=log" if figure.log else ""), "\n".join(plots))
 
 
 def _bars(figure: Bars) -> str:
@@ -114,7 +123,8 @@ def _scatter(figure: Scatter) -> str:
     for label in sorted(set(figure.labels)):
         points = [(p[0], p[1]) for p, own in zip(figure.points, figure.labels, strict=True) if own == label]
         plots.append(f"\\addplot+[only marks,mark size=0.8pt] coordinates {{{_pairs(points)}}};")
-    return _axis(figure.title, "hide axis", "\n".join(plots))
+        plots.append(f"\\addlegendentry{{class {label}}}")
+    return _axis(figure.title, "hide axis,legend pos=outer north east", "\n".join(plots))
 
 
 def _pairs(points: list[tuple[float, float]]) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from mphil.chem.draw import molecule_svg
 from mphil.lab.report.document import Bars, Curves, Molecules, Scatter
 from mphil.page.document import image
@@ -10,7 +12,11 @@ from mphil.page.svg import LETTER, line_chart, picture
 from mphil.page.text import escape, number
 
 ROW, WIDTH, SIDE = 22, 560, 300
+MARGINS = 110
+"""Height of a chart that its lines cannot use."""
 MOST_LETTERS = 22
+LEGEND, PER_LINE = 70, 4
+"""Room of a class in a legend, and how many stand in a line."""
 
 
 def svg(figure: Curves | Bars | Scatter) -> str:
@@ -22,7 +28,9 @@ def svg(figure: Curves | Bars | Scatter) -> str:
             x_label=figure.x_label,
             y_label=figure.y_label,
             x=figure.x,
-            size=(WIDTH, SIDE),
+            errors=figure.errors,
+            log=figure.log,
+            size=(WIDTH, max(SIDE, MARGINS + ROW * len(figure.series))),
         )
     return _bars(figure) if isinstance(figure, Bars) else _scatter(figure)
 
@@ -35,7 +43,8 @@ def drawings(figure: Molecules) -> str:
         relative = [(weight - low) / (high - low) if high > low else 0.0 for weight in weights]
         drawing = image(molecule_svg(smiles, weights=relative), smiles)
         figures.append(f"<figure>{drawing}<figcaption>{escape(text)}</figcaption></figure>")
-    return f'<h3>{escape(figure.title)}</h3><div class="trio">{"".join(figures)}</div>'
+    told = f'<p class="note">{escape(figure.caption)}</p>' if figure.caption else ""
+    return f'<h3>{escape(figure.title)}</h3>{told}<div class="trio">{"".join(figures)}</div>'
 
 
 def _bars(figure: Bars) -> str:
@@ -67,12 +76,23 @@ def _bars(figure: Bars) -> str:
 def _scatter(figure: Scatter) -> str:
     columns = list(zip(*figure.points, strict=True))
     spans = [(min(column), (max(column) - min(column)) or 1.0) for column in columns]
-    dots = []
+    classes = sorted(set(figure.labels))
+    parts = [_text(0, 13, figure.title, "ink", 600)]
+    for place, label in enumerate(classes):
+        x, y = LEGEND * (place % PER_LINE), 31 + ROW * (place // PER_LINE)
+        parts.append(_dot(5 + x, y - 4, label, 4) + _text(13 + x, y, f"class {label}", "ink"))
+    top = 24 + ROW * math.ceil(len(classes) / PER_LINE)
     for point, label in zip(figure.points, figure.labels, strict=True):
         x, y = (10 + (SIDE - 20) * (value - low) / span for value, (low, span) in zip(point, spans, strict=True))
-        colour = CLASSES[label % len(CLASSES)]
-        dots.append(f'<circle cx="{number(x, 1)}" cy="{number(y + 24, 1)}" r="2.4" {paint(fill=colour)}/>')
-    return picture(_text(0, 13, figure.title, "ink", 600) + "".join(dots), (SIDE, SIDE + 24), figure.title)
+        parts.append(_dot(x, y + top, label, 2.4))
+    return picture("".join(parts), (SIDE, SIDE + top), figure.title)
+
+
+def _dot(x: float, y: float, label: int, radius: float) -> str:
+    """A point of a class; classes beyond the colours are rings."""
+    colour = CLASSES[label % len(CLASSES)]
+    look = paint(fill=colour) if label < len(CLASSES) else paint(fill="none", stroke=colour)
+    return f'<circle cx="{number(x, 1)}" cy="{number(y, 1)}" r="{radius}" {look}/>'
 
 
 def _text(x: float, y: float, text: str, colour: str = "muted", weight: int = 400) -> str:

@@ -92,7 +92,8 @@ def make_chapter(sheet: Sheet) -> Chapter:
         blocks.append(tables.timing(sheet))
     elif suite.figure != "health":  # what is chosen on validation is not shown with test scores
         blocks.append(tables.overview(sheet))
-        blocks += [tables.detail(sheet, benchmark) for benchmark in sheet.benchmarks]
+        details = [tables.detail(sheet, benchmark) for benchmark in sheet.benchmarks]
+        blocks += [table.without(("paper", "difference"), tables.NONE) for table in details]
     blocks += figures(sheet)
     name = f"{suite.name}-{sheet.budget}"
     intro = [f"In the paper: {suite.paper}."] if suite.paper else []
