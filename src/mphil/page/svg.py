@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from mphil.errors import DataError
+from mphil.page.axes import Frame, Range, Values, rounded, span, stepped, whole_ticks
 from mphil.page.palette import SERIES, paint
 from mphil.page.text import escape, known, number
 
@@ -18,56 +18,7 @@ LINE = 14
 DASHES = ("", "7 3", "2 4", "9 3 2 3")
 """Strokes that tell lines of the same colour apart."""
 
-Values = Sequence[float | None]
-Range = tuple[float, float]
 Show = Callable[[float], str]
-
-
-def nice_ticks(low: float, high: float, count: int = 5) -> list[float]:
-    """Round numbers (1, 2 or 5 times a power of ten) inside [low, high], about `count` and at least two.
-
-    Example:
-        >>> nice_ticks(0, 1)
-        [0.0, 0.2, 0.4, 0.6, 0.8, 1.0]
-    """
-    if not low < high:
-        return [low]
-    raw = (high - low) / max(count, 1)
-    power = 10.0 ** math.floor(math.log10(raw))
-    step = power * next(m for m in (1, 2, 5, 10) if m * power >= raw * (1 - 1e-9))
-    first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
-    if last <= first:  # an axis with one number on it has no scale
-        return nice_ticks(low, high, 2 * max(count, 1))
-    digits = max(0, -math.floor(math.log10(step)))
-    return [round(i * step, digits) for i in range(first, last + 1)]
-
-
-@dataclass(frozen=True)
-class Frame:
-    """The plotting area in pixels and the numbers its edges stand for; with `log`, equal factors are equal heights."""
-
-    left: float
-    top: float
-    right: float
-    bottom: float
-    x_range: Range
-    y_range: Range
-    log: bool = False
-
-    def x(self, value: float) -> float:
-        return _scale(value, self.x_range, (self.left, self.right))
-
-    def y(self, value: float) -> float:
-        if self.log:
-            low, high = map(math.log, self.y_range)
-            return _scale(math.log(max(value, self.y_range[0])), (low, high), (self.bottom, self.top))
-        return _scale(value, self.y_range, (self.bottom, self.top))
-
-    @property
-    def y_ticks(self) -> list[float]:
-        if not self.log:
-            return nice_ticks(*self.y_range)
-        return [step for step in _steps(*self.y_range) if self.y_range[0] <= step <= self.y_range[1]]
 
 
 def line_chart(
@@ -123,11 +74,11 @@ def line_chart(
         44,
         width - room,
         height - 40,
-        _span(places),
-        y_range or (_stepped(ends) if log else _rounded(ends)),
+        span(places),
+        y_range or (stepped(ends) if log else rounded(ends)),
         log,
     )
-    parts = [_axes(frame, _whole_ticks(frame.x_range), y_label), _x_label(frame, x_label)]
+    parts = [_axes(frame, whole_ticks(frame.x_range), y_label), _x_label(frame, x_label)]
     for place, (name, values) in enumerate(lines.items()):
         look = colours[place % len(colours)], DASHES[place // len(colours) % len(DASHES)]
         points = Points(name, places, values, whiskers[name])
@@ -172,7 +123,7 @@ def bar_chart(
     width, height = size
     ends = _ends(bars, whiskers)
     room = 8 + (LETTER * len(reference[0]) if reference else 0)
-    frame = Frame(44, 74, width - room, height - 26, (0, max(len(groups), 1)), y_range or _rounded([0.0, *ends]))
+    frame = Frame(44, 74, width - room, height - 26, (0, max(len(groups), 1)), y_range or rounded([0.0, *ends]))
     parts = [_axes(frame, [], y_label), _legend(list(bars), frame, colours)]
     for i, group in enumerate(groups):
         parts.append(_text(frame.x(i + 0.5), frame.bottom + 17, group, anchor="middle"))
@@ -363,15 +314,6 @@ def _text(
     )
 
 
-def _scale(value: float, source: Range, target: Range) -> float:
-    length = source[1] - source[0]
-    return target[0] + (target[1] - target[0]) * ((value - source[0]) / length if length else 0.5)
-
-
-def _span(places: Sequence[float]) -> Range:
-    return (min(places), max(places)) if places else (0.0, 1.0)
-
-
 def _ends(lines: Mapping[str, Values], whiskers: Mapping[str, Values]) -> list[float]:
     """How far down and up the values reach with their whiskers."""
     return [
@@ -381,38 +323,6 @@ def _ends(lines: Mapping[str, Values], whiskers: Mapping[str, Values]) -> list[f
         if v is not None
         for sign in (-1, 1)
     ]
-
-
-def _steps(low: float, high: float) -> list[float]:
-    """1, 2 and 5 times powers of ten, from not above `low` to not below `high`."""
-    powers = range(math.floor(math.log10(low)), math.floor(math.log10(high)) + 2)
-    steps = [round(m * 10.0**power, max(0, -power)) for power in powers for m in (1, 2, 5)]
-    first = max(step for step in steps if step <= low)
-    return [step for step in steps if first <= step <= min(s for s in steps if s >= high)]
-
-
-def _stepped(values: Sequence[float]) -> Range:
-    """The range of the values, widened to steps of a logarithmic axis."""
-    steps = _steps(min(values, default=1.0), max(values, default=1.0))
-    return (steps[0], steps[-1]) if len(steps) > 1 else (steps[0] / 2, steps[0] * 2)
-
-
-def _rounded(values: Values) -> Range:
-    """The range of the values, widened to round numbers."""
-    numbers = [v for v in values if v is not None]
-    low, high = (min(numbers), max(numbers)) if numbers else (0.0, 1.0)
-    if low == high:
-        low, high = low - (abs(low) or 1.0) / 2, high + (abs(high) or 1.0) / 2
-    ticks = nice_ticks(low, high)
-    step = ticks[1] - ticks[0] if len(ticks) > 1 else high - low
-    return math.floor(low / step + 1e-9) * step, math.ceil(high / step - 1e-9) * step
-
-
-def _whole_ticks(ends: Range) -> list[float]:
-    """Whole numbers where there are at least two: an axis with one number on it has no scale."""
-    ticks = nice_ticks(*ends)
-    whole = [tick for tick in ticks if tick == int(tick)]
-    return whole if len(whole) > 1 else ticks
 
 
 def _last(values: Values) -> float | None:

@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mphil.errors import DataError
-from mphil.page.svg import LINE, bar_chart, line_chart, nice_ticks
+from mphil.page.axes import nice_ticks
+from mphil.page.svg import LINE, bar_chart, line_chart
 
 SVG = "{http://www.w3.org/2000/svg}"
 HOSTILE = '<script>alert("1")</script>&\x00'
