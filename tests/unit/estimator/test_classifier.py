@@ -32,13 +32,17 @@ def fitted():
 
 
 def test_what_is_learned_carries_over():
-    """Whether a molecule has an oxygen, with everything held out by the caller."""
+    """Whether a molecule has an oxygen, with everything held out by the caller.
+
+    Judged by ROC-AUC, like the epoch: with so few molecules the first epoch that orders them may be chosen, whatever
+    its threshold.
+    """
     oxygen = np.array(["O" in one for one in SMILES])
-    model = MPHILClassifier("erm", epochs=25, width=16, layers=2, lr=0.01, dropout=0.0)
+    model = MPHILClassifier("erm", epochs=25, width=16, layers=2, lr=0.01, dropout=0.0, readout="sum")
     train = np.arange(len(SMILES)) % 5 > 0
     model.fit([one for one, kept in zip(SMILES, train, strict=True) if kept], oxygen[train])
     rest = [one for one, kept in zip(SMILES, train, strict=True) if not kept]
-    assert model.score(rest, oxygen[~train]) > 0.85
+    assert roc_auc_score(oxygen[~train], model.predict_proba(rest)[:, 1]) > 0.9
 
 
 def test_answers_have_the_form_that_scikit_learn_expects(fitted):
