@@ -33,7 +33,7 @@ class Dropout(nn.Module):
         if not self.active:
             return None
         words = random_words((rows * width + 3) // 4, like)
-        return words.view(torch.int16)[: rows * width].view(rows, width)
+        return words.view(torch.int16).as_strided((rows, width), (width, 1))
 
     def forward(self, x: Tensor) -> Tensor:
         draws = self.draw(len(x), x[:1].numel(), x)

@@ -45,8 +45,8 @@ class BatchNorm(nn.BatchNorm1d):
         """Normalise (n_rows, d) features, of which row i stands for `counts[i]` nodes, and go on with `steps`."""
         if self.compiled(x, counts):
             if not self.training:
-                return scaled(x, *self.scale_and_shift(), steps)
-            return standardised(x, self.weight, self.bias, counts, self.count_batch(), steps)
+                return scaled(x, self.scale_and_shift(), steps)
+            return standardised(x, self.weight, self.bias, counts, self.state, steps)
         if self.training and world.size() > 1:
             return steps(self._together(x, counts))
         if self.training and len(x) < 2:
@@ -62,15 +62,15 @@ class BatchNorm(nn.BatchNorm1d):
             return not torch.is_grad_enabled()
         return world.size() == 1 and (len(x) > 1 or (counts is not None and int(counts.sum()) > 1))
 
-    def scale_and_shift(self) -> tuple[Tensor, Tensor]:
-        """What normalising by the running statistics comes to: scale * x + shift."""
+    def scale_and_shift(self) -> Tensor:
+        """(2, d) what normalising by the running statistics comes to: scale * x + shift."""
         scale = self.weight * (self.running_var + self.eps).rsqrt()
-        return scale, self.bias - self.running_mean * scale
+        return torch.stack((scale, self.bias - self.running_mean * scale))
 
-    def count_batch(self) -> Norm:
+    @property
+    def state(self) -> Norm:
         """The running statistics, for a batch that will move them."""
-        self.num_batches_tracked.add_(1)
-        return Norm(self.running_mean, self.running_var, self.momentum, self.eps)
+        return Norm(self.running_mean, self.running_var, self.num_batches_tracked, self.momentum, self.eps)
 
     def _together(self, x: Tensor, counts: Tensor | None) -> Tensor:
         """Normalise by the statistics of the rows of all processes that share the batch."""
@@ -90,16 +90,24 @@ class MLP(nn.Sequential):
     def __init__(self, before: int, hidden: int, after: int) -> None:
         super().__init__(Linear(before, hidden), BatchNorm(hidden), nn.ReLU(), Linear(hidden, after))
 
-    def forward(self, x: Tensor, counts: Tensor | None = None) -> Tensor:
-        """Row i stands for `counts[i]` nodes."""
+    def forward(
+        self,
+        x: Tensor,
+        counts: Tensor | None = None,
+        after: tuple[BatchNorm, Steps] | None = None,
+    ) -> Tensor:
+        """Row i stands for `counts[i]` nodes. A normalisation of the result and steps may come after."""
         first, norm, last = cast("tuple[Linear, BatchNorm, Linear]", (self[0], self[1], self[3]))
-        if not norm.compiled(x, counts) or not ours(x, first.weight.T):
-            out: Tensor = last(norm(first(x), counts, Steps(relu=True)))
-            return out
         maps = (first.weight, first.bias), (last.weight, last.bias)
-        if not self.training:
-            return frozen_perceptron(x, *maps, *norm.scale_and_shift())
-        return perceptron(x, *maps, (norm.weight, norm.bias), counts, norm.count_batch())
+        alike = after is None or after[0].training == self.training
+        if not alike or not norm.compiled(x, counts) or not ours(x, first.weight.T):
+            out: Tensor = last(norm(first(x), counts, Steps(relu=True)))
+        elif self.training:
+            outer = None if after is None else (after[0].weight, after[0].bias, after[0].state, after[1])
+            return perceptron(x, *maps, (norm.weight, norm.bias), counts, norm.state, outer)
+        else:
+            out = frozen_perceptron(x, *maps, norm.scale_and_shift())
+        return out if after is None else after[0](out, counts, after[1])
 
 
 def mlp(before: int, hidden: int, after: int) -> MLP:
@@ -160,10 +168,11 @@ class GINLayer(nn.Module):
         self.edge = embed_edges(edge, before)
         self.mlp = mlp(before, 2 * width, width)
 
-    def forward(self, h: Tensor, wiring: Wiring, weight: Tensor | None) -> Tensor:
+    def forward(self, h: Tensor, wiring: Wiring, weight: Tensor | None, norm: BatchNorm, steps: Steps) -> Tensor:
+        """The round, its normalisation, and the steps that follow."""
         bond = None if self.edge is None else self.edge(wiring.bonds)
         known = aggregate(h, wiring.source, wiring.target, own=wiring.own, bond=bond, code=wiring.code, weight=weight)
-        out: Tensor = self.mlp(known, wiring.counts)
+        out: Tensor = self.mlp(known, wiring.counts, (norm, steps))
         return out
 
 
@@ -242,16 +251,15 @@ class Encoder(nn.Module):
         for number, (layer, norm, wiring) in enumerate(zip(self.layers, self.norms, wirings, strict=True)):
             if state is not None and number > 0:
                 h = h + state.index_select(0, batch.batch)
-            h = layer(h, wiring, weight)
-            h = norm(h, wiring.counts, self._steps(h, relu=number < last or last == 0, expand=wiring.expand))
+            steps = self._steps(len(batch.batch), h, relu=number < last or last == 0, expand=wiring.expand)
+            h = layer(h, wiring, weight, norm, steps)
             if self.virtual is not None and state is not None and 0 < number < last:
                 state = self.virtual.gather(h, state, batch.batch, node_weight)
         return h
 
-    def _steps(self, h: Tensor, relu: bool, expand: Tensor | None) -> Steps:
-        """What follows on the normalisation of these rows."""
-        nodes = len(h) if expand is None else len(expand)
-        draws = self.dropout.draw(nodes, h.shape[1], h)
+    def _steps(self, nodes: int, like: Tensor, relu: bool, expand: Tensor | None) -> Steps:
+        """What follows on the normalisation of so many nodes."""
+        draws = self.dropout.draw(nodes, self.width, like)
         return Steps(relu, expand, draws, self.dropout.least, self.dropout.kept)
 
     def _begin(self, batch: Batch, x: Tensor | None, alike: bool) -> tuple[Tensor, list[Wiring]]:

@@ -173,6 +173,14 @@ def test_one_node_takes_running_statistics_everywhere(kind, features):
     assert all(torch.equal(a, b) for a, b in zip(before, statistics(pair.ours), strict=True))
 
 
+@pytest.mark.parametrize("training", [True, False])
+def test_the_normalisations_after_the_layers_may_be_in_another_mode(training):
+    pair = make(store_of("molecules"), layers=3, training=training)
+    pair.ours.norms.train(not training)
+    pair.plain.norms.train(not training)
+    pair.agree_in_gradients()
+
+
 def test_batch_norm_is_the_usual_one_from_two_rows_on():
     rows = torch.randn(2, 4, dtype=torch.float64)
     ours, plain = BatchNorm(4).double(), nn.BatchNorm1d(4).double()

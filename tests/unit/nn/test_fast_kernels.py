@@ -182,7 +182,7 @@ def test_standardised(dtype, seed, rows, width, relu, dropped, shared, padded):
     nodes = rows if expand is None else len(expand)
     draws = torch.randint(-(1 << 15), 1 << 15, (nodes, width), generator=draw, dtype=torch.int16) if dropped else None
     steps = Steps(relu, expand, draws, -(1 << 14), 0.75)
-    norm = Norm(torch.zeros(width, dtype=dtype), torch.ones(width, dtype=dtype), 0.1, 1e-5)
+    norm = Norm(torch.zeros(width, dtype=dtype), torch.ones(width, dtype=dtype), torch.tensor(0), 0.1, 1e-5)
     out = standardised(x, weight, bias, counts, norm, steps)
     expected = expanded_norm(x.double(), weight.double(), bias.double(), counts, steps).to(dtype)
     # A rounding of x is magnified by the steepness of the normalisation: two rows may be almost alike.
@@ -206,7 +206,7 @@ class TestNormalise:
         torch.manual_seed(0)
         expand = torch.tensor([0, 1, 2, 3, 1, 1])
         draws = torch.randint(-(1 << 15), 1 << 15, (6, 3), dtype=torch.int16)
-        norm = Norm(torch.zeros(3).double(), torch.ones(3).double(), 0.1, 1e-5)
+        norm = Norm(torch.zeros(3).double(), torch.ones(3).double(), torch.tensor(0), 0.1, 1e-5)
         inputs = tuple(torch.randn(*shape, dtype=torch.float64, requires_grad=True) for shape in ((4, 3), (3,), (3,)))
 
         def function(x, weight, bias):
@@ -218,14 +218,14 @@ class TestNormalise:
     def test_large_mean_small_spread(self):
         """The textbook sum of squares would lose all digits of this variance."""
         x = (10_000 + torch.randn(1000, 2, dtype=torch.float64) * 0.1).float()
-        norm = Norm(torch.zeros(2), torch.zeros(2), 1.0, 0.0)
+        norm = Norm(torch.zeros(2), torch.zeros(2), torch.tensor(0), 1.0, 0.0)
         standardised(x, torch.ones(2), torch.zeros(2), None, norm, NO_STEPS)
         torch.testing.assert_close(norm.running_variance, x.double().var(0).float(), rtol=1e-3, atol=0)
 
     def test_a_zero_that_was_kept_passes_its_gradient(self):
         """Columns without spread are exactly their bias: a mask read off the output would take them for dropped."""
         x, bias = torch.ones(4, 2).requires_grad_(), torch.zeros(2).requires_grad_()
-        norm = Norm(torch.zeros(2), torch.ones(2), 0.1, 1e-5)
+        norm = Norm(torch.zeros(2), torch.ones(2), torch.tensor(0), 0.1, 1e-5)
         out = standardised(x, torch.ones(2), bias, None, norm, Steps(draws=torch.zeros(4, 2, dtype=torch.int16)))
         assert not out.any()
         assert torch.autograd.grad(out.sum(), bias)[0].tolist() == [4, 4]
@@ -236,11 +236,11 @@ class TestNormalise:
         expand = torch.tensor([4, 0, 0, 2])
         draws = torch.randint(-(1 << 15), 1 << 15, (4, 7), dtype=torch.int16)
         for steps in (NO_STEPS, Steps(True), Steps(False, expand), Steps(True, expand, draws, 100, 0.5)):
-            close(scaled(x, scale, shift, steps), steps(x * scale + shift))
+            close(scaled(x, torch.stack((scale, shift)), steps), steps(x * scale + shift))
 
     def test_a_class_that_does_not_exist(self):
         with pytest.raises(IndexError):
-            scaled(torch.ones(2, 1), torch.ones(1), torch.ones(1), Steps(expand=torch.tensor([2])))
+            scaled(torch.ones(2, 1), torch.ones(2, 1), Steps(expand=torch.tensor([2])))
 
     def test_plain_standardised_counts(self):
         x = torch.randn(4, 3, dtype=torch.float64)
@@ -358,7 +358,7 @@ def hidden_layer(seed: int, rows: int, before: int, width: int, after: int, dtyp
 
 
 def spread(width: int, dtype) -> Norm:
-    return Norm(torch.zeros(width, dtype=dtype), torch.ones(width, dtype=dtype), 0.1, 1e-5)
+    return Norm(torch.zeros(width, dtype=dtype), torch.ones(width, dtype=dtype), torch.tensor(0), 0.1, 1e-5)
 
 
 @compiled
@@ -368,8 +368,8 @@ def spread(width: int, dtype) -> Norm:
     seed=st.integers(0, 1000),
     rows=st.integers(2, 150) | st.sampled_from([700, 1300]),
     before=st.integers(1, 20),
-    width=st.integers(1, 40),
-    after=st.integers(1, 20),
+    width=st.integers(1, 40) | st.sampled_from([64, 130]),
+    after=st.integers(1, 20) | st.sampled_from([104, 230]),
     shared=st.booleans(),
     padded=st.booleans(),
 )
@@ -410,6 +410,48 @@ class TestPerceptron:
         assert gradcheck(function, (x, *weights))
         assert gradgradcheck(function, (x, *weights))
 
+    @PRECISIONS
+    @pytest.mark.parametrize("shared", [True, False])
+    def test_normalised_afterwards(self, dtype, shared):
+        """In one go it is the same, to the last bit, as a perceptron and then a normalisation."""
+        (x, first, first_bias, last, last_bias, *affine), counts = hidden_layer(
+            0, 70, 6, 30, 8, dtype, shared=shared, padded=False
+        )
+        outer = [torch.randn(8, dtype=dtype).requires_grad_() for _ in range(2)]
+        expand = torch.arange(70).repeat_interleave(counts) if counts is not None else None
+        draws = torch.randint(-(1 << 15), 1 << 15, (70 if expand is None else len(expand), 8), dtype=torch.int16)
+        steps = Steps(True, expand, draws, 0, 0.5)
+        maps, inputs = ((first, first_bias), (last, last_bias), affine), (x, first, last, *affine, *outer)
+        together, inner = spread(8, dtype), spread(30, dtype)
+        out = perceptron(x, *maps, counts, inner, (*outer, together, steps))
+        apart = spread(8, dtype)
+        expected = standardised(perceptron(x, *maps, counts, spread(30, dtype)), *outer, counts, apart, steps)
+        assert torch.equal(out, expected)
+        assert torch.equal(together.running_variance, apart.running_variance)
+        assert together.batches == inner.batches == 1
+        assert all(map(torch.equal, *(torch.autograd.grad(o.square().sum(), inputs) for o in (out, expected))))
+
+    def test_gradients_of_gradients_normalised_afterwards(self):
+        (x, *weights), counts = hidden_layer(0, 5, 3, 4, 2, torch.float64, shared=True, padded=False)
+        outer = [torch.randn(2, dtype=torch.float64, requires_grad=True) for _ in range(2)]
+
+        def function(x, first, first_bias, last, last_bias, weight, bias, *outer):
+            maps, after = ((first, first_bias), (last, last_bias)), (*outer, spread(2, torch.float64), Steps(relu=True))
+            return perceptron(x, *maps, (weight, bias), counts, spread(4, torch.float64), after)
+
+        assert gradcheck(function, (x, *weights, *outer))
+        assert gradgradcheck(function, (x, *weights, *outer))
+
+    def test_zeros_are_left_out_and_nothing_else(self):
+        """A hidden layer that is all zeros, one without any, and single numbers at both ends of a word of marks."""
+        torch.manual_seed(0)
+        first, last = (torch.eye(130), torch.zeros(130)), (torch.randn(120, 130), torch.randn(120))
+        for kept in ([], [0], [63], [64], [129], [0, 63, 64, 127, 128, 129], list(range(130))):
+            x = torch.full((3, 130), -1.0)
+            x[1, kept] = torch.rand(len(kept)) + 0.1
+            out = frozen_perceptron(x, first, last, torch.stack((torch.ones(130), torch.zeros(130))))
+            torch.testing.assert_close(out, nn.functional.linear(x.relu(), *last))
+
     def test_rows_that_need_no_gradient(self):
         """The first layer of constants."""
         (x, *weights), _ = hidden_layer(0, 50, 3, 4, 2, torch.float64, shared=False, padded=False)
@@ -426,7 +468,7 @@ class TestPerceptron:
         (x, first, first_bias, last, last_bias, scale, shift), _ = hidden_layer(
             0, rows, 6, 30, 4, dtype, shared=False, padded=True
         )
-        out = frozen_perceptron(x, (first, first_bias), (last, last_bias), scale, shift)
+        out = frozen_perceptron(x, (first, first_bias), (last, last_bias), torch.stack((scale, shift)))
         hidden = (nn.functional.linear(x, first, first_bias) * scale + shift).relu()
         expected = nn.functional.linear(hidden, last, last_bias)
         torch.testing.assert_close(out, expected.detach(), rtol=10 * TOLERANCE[dtype], atol=10 * TOLERANCE[dtype])
@@ -438,7 +480,7 @@ class TestPerceptron:
         first, first_bias, last, last_bias, weight, bias = weights
         maps = (first, first_bias), (last, last_bias)
         assert perceptron(x, *maps, (weight, bias), None, spread(4, torch.float32)).isnan().all()
-        assert frozen_perceptron(x, *maps, weight, bias)[2].isnan().all()
+        assert frozen_perceptron(x, *maps, torch.stack((weight, bias)))[2].isnan().all()
 
     def test_same_bits_every_time(self):
         given_, counts = hidden_layer(0, 700, 7, 9, 5, torch.float32, shared=True, padded=False)

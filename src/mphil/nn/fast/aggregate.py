@@ -90,10 +90,10 @@ class _Aggregate(torch.autograd.Function):
         weight: Tensor | None,
     ) -> Tensor:
         given = [None if v is None else v.contiguous() for v in (h, source, target, own, bond, code, weight)]
-        out = h.new_empty(len(h if own is None else own), h.shape[1])
-        bonds = 0 if bond is None else len(bond)
+        out = h.new_empty(h.shape if own is None else (own.shape[0], h.shape[1]))
+        bonds = 0 if bond is None else bond.shape[0]
         if kernels(h).aggregate(  # type: ignore[union-attr]
-            *map(address, (out, *given)), len(out), len(h), len(source), bonds, h.shape[1]
+            *map(address, (out, *given)), out.shape[0], h.shape[0], source.shape[0], bonds, h.shape[1]
         ):
             raise DataError("an edge joins nodes, or has a code, that do not exist; check edge_index and edge_attr")
         ctx.save_for_backward(*given)
@@ -104,12 +104,13 @@ class _Aggregate(torch.autograd.Function):
         given = ctx.saved_tensors
         if torch.is_grad_enabled():
             return differentiable_gradients(plain_aggregate, given, ctx.needs_input_grad, grad)
-        h, source, bond, weight = given[0], given[1], given[4], given[6]
+        h, source, own, bond, weight = given[0], given[1], given[3], given[4], given[6]
         grad = dense_rows(grad)
-        grad_h, grad_bond, grad_weight = (None if v is None else torch.zeros_like(v) for v in (h, bond, weight))
+        grad_h = torch.empty_like(h) if own is None else torch.zeros_like(h)
+        grad_bond, grad_weight = (None if v is None else torch.zeros_like(v) for v in (bond, weight))
         kernels(h).aggregate_backward(  # type: ignore[union-attr]
             *map(address, (grad_h, grad_bond, grad_weight, grad, *given)),
-            *(grad.stride(0), len(grad), len(source), h.shape[1]),
+            *(grad.stride(0), grad.shape[0], source.shape[0], h.shape[1]),
         )
         return grad_h, None, None, None, grad_bond, None, grad_weight
 

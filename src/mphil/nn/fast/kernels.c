@@ -30,16 +30,15 @@ int aggregate(real *restrict out, const real *restrict h, const int64_t *source,
     return 0;
 }
 
-/* Gradients of `aggregate` given that of its result, whose rows are `stride` apart. grad_h and grad_bond come as zeros;
-   grad_weight may be null. */
+/* Gradients of `aggregate` given that of its result, whose rows are `stride` apart. grad_bond comes as zeros, and with
+   `own` so does grad_h; grad_weight may be null. */
 void aggregate_backward(real *restrict grad_h, real *restrict grad_bond, real *restrict grad_weight,
                         const real *restrict grad, const real *restrict h, const int64_t *source, const int64_t *target,
                         const int64_t *own, const real *restrict bond, const int64_t *code, const real *weight,
                         int64_t stride, int64_t rows, int64_t edges, int64_t width) {
-    for (int64_t r = 0; r < rows; r++) {
-        real *to = grad_h + (own ? own[r] : r) * width;
-        for (int64_t c = 0; c < width; c++) to[c] += grad[r * stride + c];
-    }
+    for (int64_t r = 0; !own && r < rows; r++) memcpy(grad_h + r * width, grad + r * stride, width * sizeof(real));
+    for (int64_t r = 0; own && r < rows; r++)
+        for (int64_t c = 0; c < width; c++) grad_h[own[r] * width + c] += grad[r * stride + c];
     for (int64_t e = 0; e < edges; e++) {
         const int64_t row = code ? code[e] : e;
         const real *from = h + source[e] * width, *back = grad + target[e] * stride, w = weight ? weight[e] : 1;

@@ -34,15 +34,20 @@ static inline void drop(real *restrict row, const int16_t *restrict draw, int16_
 
 /* ---- products.c --------------------------------------------------------------------------------------------------- */
 
-enum { TALL = 6 }; /* rows of a tile of a product */
+enum { VECTOR = 32, LANES = VECTOR / sizeof(real) };
+enum { TALL = 6 };              /* rows of a tile of a product */
+enum { SUMS = 13, MARKS = 64 }; /* vectors of a panel for marked rows, and marks in a word */
+
+typedef real vector __attribute__((vector_size(VECTOR), aligned(sizeof(real)), may_alias));
 
 /* What is multiplied from the right: (depth, columns), and what is added to every row of a result. */
 typedef struct {
     real *panels, *begin;
-    int64_t depth, columns, deep;
+    int64_t depth, columns, padded, deep, wide;
 } Factor;
 
 int new_factor(Factor *f, int64_t depth, int64_t columns);
+int new_broad_factor(Factor *f, int64_t depth, int64_t columns);
 void fill_factor(const Factor *f, const real *b, const real *bias, int64_t step, int64_t column);
 void free_factor(const Factor *f);
 int64_t band_of(int64_t width);
@@ -50,6 +55,20 @@ void multiply(real *out, const real *a, const Factor *f, int64_t out_stride, int
 void add_turned(real *out, const real *a, const Factor *f, real *room, int64_t out_stride, int64_t a_stride,
                 int64_t width);
 void add_rows(real *to, const real *a, int64_t stride, int64_t rows, int64_t width);
+
+/* ---- marked.c ------------------------------------------------------------------------------------------------------ */
+
+/* A band of rows of which many numbers are 0, and a bit for each of them, set where it is not. */
+typedef struct {
+    real *rows;
+    uint64_t *marks;
+    int64_t stride;
+} Marked;
+
+int new_marked(Marked *m, int64_t band, int64_t width);
+void free_marked(const Marked *m);
+void multiply_marked(real *out, const Marked *m, const Factor *f, int64_t out_stride, int64_t rows);
+void add_marked_turned(real *out, const Marked *m, const Factor *f, int64_t out_stride, int64_t width);
 
 /* ---- norms.c ------------------------------------------------------------------------------------------------------ */
 
@@ -62,8 +81,8 @@ typedef struct {
 
 int new_moments(Moments *m, int64_t width);
 void take_rows(Moments *m, const real *x, const real *count, int64_t stride, int64_t rows);
-void conclude(const Moments *m, real *columns, real *running_mean, real *running_variance, const real *weight,
-              const real *bias, double eps, double momentum);
+void conclude(const Moments *m, real *columns, real *running_mean, real *running_variance, int64_t *batches,
+              const real *weight, const real *bias, double eps, double momentum);
 void free_moments(const Moments *m);
 
 /* What comes back to the columns of a normalisation while rows of gradients come in. */
@@ -76,6 +95,8 @@ typedef struct {
 int new_slopes(Slopes *s, int64_t width);
 void take_gradients(Slopes *s, const real *grad, const real *x, const real *columns, int64_t grad_stride,
                     int64_t x_stride, int64_t rows);
+void take_through_relu(Slopes *s, real *active, real *grad, const real *x, const real *columns, int64_t active_stride,
+                       int64_t stride, int64_t rows);
 void settle(const Slopes *s, real *grad_affine, const real *columns, double total);
 void correct(const Slopes *s, real *grad, const real *x, const real *columns, const real *count, int64_t grad_stride,
              int64_t x_stride, int64_t rows);

@@ -33,15 +33,15 @@ _POINTER, _INTEGER, _REAL = ctypes.c_void_p, ctypes.c_int64, ctypes.c_double
 SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
     "aggregate": (ctypes.c_int, [_POINTER] * 8 + [_INTEGER] * 5),
     "aggregate_backward": (None, [_POINTER] * 11 + [_INTEGER] * 4),
-    "statistics": (_REAL, [_POINTER] * 7 + [_REAL] * 2 + [_INTEGER] * 3),
-    "normalise": (ctypes.c_int, [_POINTER] * 6 + [_INTEGER, _REAL] + [_INTEGER] * 5),
+    "statistics": (_REAL, [_POINTER] * 8 + [_REAL] * 2 + [_INTEGER] * 3),
+    "normalise": (ctypes.c_int, [_POINTER] * 5 + [_INTEGER, _REAL] + [_INTEGER] * 5),
     "normalise_backward": (ctypes.c_int, [_POINTER] * 8 + [_INTEGER, _REAL, _INTEGER, _REAL] + [_INTEGER] * 5),
     "normalise_groups": (ctypes.c_int, [_POINTER] * 8 + [_INTEGER, _REAL, _INTEGER, _REAL] + [_INTEGER] * 6),
     "normalise_groups_backward": (ctypes.c_int, [_POINTER] * 10 + [_INTEGER, _REAL] + [_INTEGER] * 6),
     "random_words": (None, [_POINTER] + [_INTEGER] * 2),
     "products_pay": (ctypes.c_int, []),
     "product": (ctypes.c_int, [_POINTER] * 5 + [_INTEGER] * 7),
-    "perceptron": (_REAL, [_POINTER] * 13 + [_REAL] * 2 + [_INTEGER] * 7),
+    "perceptron": (_REAL, [_POINTER] * 14 + [_REAL] * 2 + [_INTEGER] * 7),
     "perceptron_backward": (ctypes.c_int, [_POINTER] * 14 + [_REAL] + [_INTEGER] * 8),
     "kinds": (ctypes.c_int64, [_POINTER] * 3 + [_INTEGER] * 2),
     "classes": (ctypes.c_int64, [_POINTER] * 6 + [_INTEGER] * 2),
@@ -62,10 +62,9 @@ class Status:
 
 def kernels(like: Tensor) -> ctypes.CDLL | None:
     """The compiled loops for tensors such as this one, or None when plain torch has to do."""
+    precision = PRECISIONS.get(like.dtype) if like.is_cpu else None
     # Whoever traces a model, to export it, cannot look into a loop of ours.
-    if like.device.type != "cpu" or like.dtype not in PRECISIONS or torch.compiler.is_compiling():
-        return None
-    return status(PRECISIONS[like.dtype]).library
+    return None if precision is None or torch.compiler.is_compiling() else status(precision).library
 
 
 @functools.cache

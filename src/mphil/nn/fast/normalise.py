@@ -42,21 +42,33 @@ NO_STEPS = Steps()
 
 @dataclass(frozen=True)
 class Norm:
-    """The state of a batch normalisation besides its two weights; the running statistics are moved in place."""
+    """The state of a batch normalisation besides its two weights; a batch moves what is in the tensors.
+
+    Attributes:
+        running_mean: (d,)
+        running_variance: (d,)
+        batches: () int64, how many there were.
+        momentum: share by which the running statistics move.
+        eps: added to the variance.
+    """
 
     running_mean: Tensor
     running_variance: Tensor
+    batches: Tensor
     momentum: float
     eps: float
 
 
-def scaled(x: Tensor, scale: Tensor, shift: Tensor, steps: Steps) -> Tensor:
-    """`steps` after scale * x + shift, compiled and without gradients: (n_rows, d) -> (n_nodes, d)."""
+def scaled(x: Tensor, columns: Tensor, steps: Steps) -> Tensor:
+    """`steps` after scale * x + shift, the first two `columns`, compiled and without gradients.
+
+    (n_rows, d), (2 or more, d) -> (n_nodes, d)
+    """
     x = dense_rows(x.detach())
-    out = x.new_empty(len(x) if steps.expand is None else len(steps.expand), x.shape[1])
+    out = x.new_empty(x.shape if steps.expand is None else (steps.expand.shape[0], x.shape[1]))
     if kernels(x).normalise(  # type: ignore[union-attr]
-        *map(address, (out, x, scale, shift, steps.expand, steps.draws)),
-        *(steps.least, steps.kept, steps.relu, x.stride(0), len(out), *x.shape),
+        *map(address, (out, x, columns, steps.expand, steps.draws)),
+        *(steps.least, steps.kept, steps.relu, x.stride(0), out.shape[0], *x.shape),
     ):
         raise IndexError("a node has a class that does not exist")
     return out
@@ -91,41 +103,57 @@ def plain_standardised(x: Tensor, weight: Tensor, bias: Tensor, counts: Tensor |
     return (x - mean) * (variance + eps).rsqrt() * weight + bias
 
 
+class Standardisation:
+    """A batch normalised by its own statistics, compiled: what its gradients need is kept."""
+
+    def __init__(
+        self, x: Tensor, weight: Tensor, bias: Tensor, counts: Tensor | None, norm: Norm, steps: Steps
+    ) -> None:
+        self.x, self.counts, self.steps, self.eps = dense_rows(x), counts, steps, norm.eps
+        self.columns = x.new_empty(4, x.shape[1])
+        state = norm.running_mean, norm.running_variance, norm.batches
+        self.total = kernels(x).statistics(  # type: ignore[union-attr]
+            *map(address, (self.columns, *state, self.x, weight, bias, counts)),
+            *(norm.eps, norm.momentum, self.x.stride(0), *x.shape),
+        )
+        if self.total < 0:
+            raise MemoryError("no room for the sums of the columns")
+
+    def forward(self) -> Tensor:
+        return scaled(self.x, self.columns, self.steps)
+
+    def backward(self, grad: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Gradients of x, weight and bias."""
+        x, steps, grad = self.x, self.steps, dense_rows(grad)
+        grad_x = x.new_empty(x.shape) if steps.expand is None else x.new_zeros(x.shape)
+        grad_affine = x.new_empty(2, x.shape[1])
+        if kernels(x).normalise_backward(  # type: ignore[union-attr]
+            *map(address, (grad_x, grad_affine, grad, x, self.columns, self.counts, steps.expand, steps.draws)),
+            *(steps.least, steps.kept, steps.relu, self.total, grad.stride(0), x.stride(0), grad.shape[0], *x.shape),
+        ):
+            raise MemoryError("no room for the sums of the columns")
+        grad_weight, grad_bias = grad_affine.unbind()
+        return grad_x, grad_weight, grad_bias
+
+    def plain(self, x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+        """The same in torch, differentiable as often as one likes."""
+        return self.steps(plain_standardised(x, weight, bias, self.counts, self.eps))
+
+
 class _Standardised(torch.autograd.Function):
     @staticmethod
     def forward(
         ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, counts: Tensor | None, norm: Norm, steps: Steps
     ) -> Tensor:
-        x = dense_rows(x)
-        columns = x.new_empty(4, x.shape[1])
-        total = kernels(x).statistics(  # type: ignore[union-attr]
-            *map(address, (columns, norm.running_mean, norm.running_variance, x, weight, bias, counts)),
-            *(norm.eps, norm.momentum, x.stride(0), *x.shape),
-        )
-        if total < 0:
-            raise MemoryError("no room for the sums of the columns")
         ctx.save_for_backward(x, weight, bias)
-        ctx.columns, ctx.total, ctx.counts, ctx.eps, ctx.steps = columns, total, counts, norm.eps, steps
-        return scaled(x, columns[0], columns[1], steps)
+        ctx.made = made = Standardisation(x, weight, bias, counts, norm, steps)
+        return made.forward()
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> Gradients:
-        x, weight, bias = ctx.saved_tensors
-        steps, counts = ctx.steps, ctx.counts
+        given, made = ctx.saved_tensors, ctx.made
         if torch.is_grad_enabled():
-            found = differentiable_gradients(
-                lambda x, weight, bias: steps(plain_standardised(x, weight, bias, counts, ctx.eps)),
-                (x, weight, bias),
-                ctx.needs_input_grad[:3],
-                grad,
-            )
-            return *found, None, None, None
-        grad = dense_rows(grad)
-        grad_x = x.new_empty(x.shape) if steps.expand is None else x.new_zeros(x.shape)
-        grad_affine = x.new_empty(2, x.shape[1])
-        if kernels(x).normalise_backward(  # type: ignore[union-attr]
-            *map(address, (grad_x, grad_affine, grad, x, ctx.columns, counts, steps.expand, steps.draws)),
-            *(steps.least, steps.kept, steps.relu, ctx.total, grad.stride(0), x.stride(0), len(grad), *x.shape),
-        ):
-            raise MemoryError("no room for the sums of the columns")
-        return grad_x, grad_affine[0], grad_affine[1], None, None, None
+            found = differentiable_gradients(made.plain, given, ctx.needs_input_grad[:3], grad)
+        else:
+            found = made.backward(grad)
+        return *found, None, None, None

@@ -55,10 +55,12 @@ void take_rows(Moments *m, const real *restrict x, const real *count, int64_t st
     }
 }
 
-/* The columns of a normalisation by these moments; its running statistics move towards them by the share `momentum`. */
+/* The columns of a normalisation by these moments; its running statistics move towards them by the share `momentum`,
+   and have seen a batch more. */
 void conclude(const Moments *m, real *restrict columns, real *restrict running_mean, real *restrict running_variance,
-              const real *restrict weight, const real *restrict bias, double eps, double momentum) {
+              int64_t *batches, const real *restrict weight, const real *restrict bias, double eps, double momentum) {
     const int64_t width = m->width;
+    ++*batches;
     for (int64_t c = 0; c < width; c++) {
         const double inverse = 1 / sqrt(m->squares[c] / m->total + eps), scale = weight[c] * inverse;
         columns[c] = (real)scale;
@@ -72,13 +74,13 @@ void conclude(const Moments *m, real *restrict columns, real *restrict running_m
 
 /* The columns of a normalisation of x by its own statistics. Returns the sum of the counts, or -1 without memory. */
 double statistics(real *restrict columns, real *restrict running_mean, real *restrict running_variance,
-                  const real *restrict x, const real *restrict weight, const real *restrict bias, const real *count,
+                  int64_t *batches, const real *restrict x, const real *restrict weight, const real *restrict bias, const real *count,
                   double eps, double momentum, int64_t stride, int64_t rows, int64_t width) {
     Moments moments;
     const int failed = new_moments(&moments, width);
     if (!failed) {
         take_rows(&moments, x, count, stride, rows);
-        conclude(&moments, columns, running_mean, running_variance, weight, bias, eps, momentum);
+        conclude(&moments, columns, running_mean, running_variance, batches, weight, bias, eps, momentum);
     }
     free_moments(&moments);
     return failed ? -1 : moments.total;
@@ -86,11 +88,11 @@ double statistics(real *restrict columns, real *restrict running_mean, real *res
 
 /* out[n] = dropout(relu(scale * x[expand[n]] + shift)). A feature is dropped where its draw is below `least`, and
    divided by the share kept otherwise; without `draws` none is. */
-int normalise(real *restrict out, const real *restrict x, const real *restrict scale, const real *restrict shift,
-              const int64_t *expand, const int16_t *restrict draws, int64_t least, double kept, int64_t relu,
+int normalise(real *restrict out, const real *restrict x, const real *restrict columns, const int64_t *expand,
+              const int16_t *restrict draws, int64_t least, double kept, int64_t relu,
               int64_t stride, int64_t nodes, int64_t rows, int64_t width) {
     if (!within(expand, nodes, rows)) return -1;
-    const real floor = relu ? 0 : -INFINITY, gain = (real)(1 / kept);
+    const real *scale = columns, *shift = columns + width, floor = relu ? 0 : -INFINITY, gain = (real)(1 / kept);
     for (int64_t n = 0; n < nodes; n++) {
         const real *from = x + (expand ? expand[n] : n) * stride;
         real *to = out + n * width;
@@ -142,6 +144,32 @@ void take_gradients(Slopes *s, const real *restrict grad, const real *restrict x
             for (int64_t c = 0; c < width; c++) {
                 sums[c] += here[c];
                 products[c] += here[c] * (from[c] - mean[c]);
+            }
+        }
+        for (int64_t c = 0; c < width; c++) {
+            s->shift[c] += sums[c];
+            s->scale[c] += products[c] * (double)inverse[c];
+        }
+    }
+}
+
+/* Rows of the gradient of relu(scale * x + shift), which is `active`: made again, and with it what comes back. */
+void take_through_relu(Slopes *s, real *restrict active, real *restrict grad, const real *restrict x,
+                       const real *restrict columns, int64_t active_stride, int64_t stride, int64_t rows) {
+    const int64_t width = s->width;
+    const real *scale = columns, *shift = scale + width, *mean = shift + width, *inverse = mean + width;
+    real *restrict sums = s->sums, *restrict products = s->products;
+    for (int64_t first = 0; first < rows; first += BLOCK) {
+        memset(sums, 0, 2 * width * sizeof(real));
+        for (int64_t r = first; r < rows && r < first + BLOCK; r++) {
+            real *to = active + r * active_stride, *here = grad + r * stride;
+            const real *from = x + r * stride;
+            for (int64_t c = 0; c < width; c++) {
+                const real value = scale[c] * from[c] + shift[c], all = here[c], back = value > 0 ? all : 0;
+                to[c] = value < 0 ? 0 : value;
+                here[c] = back;
+                sums[c] += back;
+                products[c] += back * (from[c] - mean[c]);
             }
         }
         for (int64_t c = 0; c < width; c++) {

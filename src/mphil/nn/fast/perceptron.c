@@ -15,22 +15,13 @@ static void activate(real *restrict to, const real *restrict x, const real *rest
         }
 }
 
-/* Where the ReLU gave nothing, no gradient comes back. Numbers are read before it is known whether they count. */
-static void keep_active(real *restrict grad, const real *restrict active, int64_t stride, int64_t rows, int64_t width) {
-    for (int64_t r = 0; r < rows; r++)
-        for (int64_t c = 0; c < width; c++) {
-            const real all = grad[r * stride + c];
-            grad[r * stride + c] = active[r * stride + c] > 0 ? all : 0;
-        }
-}
-
 /* out = relu(normalised(x first^T + first_bias)) last^T + last_bias.
 
    `hidden` (rows, width) gets what is normalised. With `weight` that is by its own statistics, row r counted count[r]
    times: `columns` (4, width) gets them, and the running statistics move. Without it `columns` has scale and shift, and
    there is no `hidden`. Returns the sum of the counts, or -1 without memory. */
 double perceptron(real *restrict out, real *restrict hidden, real *restrict columns, real *restrict running_mean,
-                  real *restrict running_variance, const real *restrict x, const real *restrict first,
+                  real *restrict running_variance, int64_t *batches, const real *restrict x, const real *restrict first,
                   const real *restrict first_bias, const real *restrict last, const real *restrict last_bias,
                   const real *restrict weight, const real *restrict bias, const real *count, double eps,
                   double momentum, int64_t out_stride, int64_t stride, int64_t x_stride, int64_t rows, int64_t before,
@@ -38,9 +29,10 @@ double perceptron(real *restrict out, real *restrict hidden, real *restrict colu
     const int64_t band = band_of(widest(before, width, after));
     Factor up = {0}, down = {0};
     Moments moments = {0};
-    real *active = malloc(2 * band * stride * sizeof(real));
-    const int failed =
-        new_factor(&up, before, width) || new_factor(&down, width, after) || new_moments(&moments, width) || !active;
+    Marked active = {0};
+    real *fresh = malloc(band * stride * sizeof(real) + 1);
+    const int failed = new_factor(&up, before, width) || new_broad_factor(&down, width, after) ||
+                       new_moments(&moments, width) || new_marked(&active, band, width) || !fresh;
     if (!failed) {
         fill_factor(&up, first, first_bias, 1, before);
         fill_factor(&down, last, last_bias, 1, width);
@@ -50,18 +42,19 @@ double perceptron(real *restrict out, real *restrict hidden, real *restrict colu
         multiply(hidden + r * stride, x + r * x_stride, &up, stride, x_stride, some);
         take_rows(&moments, hidden + r * stride, count ? count + r : 0, stride, some);
     }
-    if (!failed && weight) conclude(&moments, columns, running_mean, running_variance, weight, bias, eps, momentum);
+    if (!failed && weight) conclude(&moments, columns, running_mean, running_variance, batches, weight, bias, eps, momentum);
     for (int64_t r = 0; !failed && r < rows; r += band) {
         const int64_t some = smaller(band, rows - r);
-        real *here = weight ? hidden + r * stride : active + band * stride;
+        real *here = weight ? hidden + r * stride : fresh;
         if (!weight) multiply(here, x + r * x_stride, &up, stride, x_stride, some);
-        activate(active, here, columns, stride, stride, some, width);
-        multiply(out + r * out_stride, active, &down, out_stride, stride, some);
+        activate(active.rows, here, columns, active.stride, stride, some, width);
+        multiply_marked(out + r * out_stride, &active, &down, out_stride, some);
     }
     free_factor(&up);
     free_factor(&down);
     free_moments(&moments);
-    free(active);
+    free_marked(&active);
+    free(fresh);
     return failed ? -1 : moments.total;
 }
 
@@ -76,14 +69,14 @@ int perceptron_backward(real *restrict grad_x, real *restrict grad_hidden, real 
                         const real *restrict last, const real *count, double total, int64_t grad_x_stride,
                         int64_t grad_stride, int64_t stride, int64_t x_stride, int64_t rows, int64_t before,
                         int64_t width, int64_t after) {
-    const int64_t band = band_of(widest(before, width, after));
-    Factor up = {0}, down = {0}, active = {0}, known = {0};
+    const int64_t band = band_of(widest(before, width, after)), whole = (after + LANES - 1) / LANES * LANES;
+    Factor up = {0}, down = {0}, known = {0}, given = {0};
     Slopes slopes = {0};
-    real *room = malloc(band * (stride + widest(width, after, 0) + TALL) * sizeof(real));
-    real *turned = room + band * stride;
+    Marked active = {0};
+    real *turned = malloc(band * (width + TALL) * sizeof(real)), *sums = calloc(width * whole, sizeof(real));
     const int failed = new_factor(&down, after, width) || new_factor(&up, width, before) ||
-                       new_factor(&active, band, width) || new_factor(&known, band, before) ||
-                       new_slopes(&slopes, width) || !room;
+                       new_factor(&known, band, before) || new_broad_factor(&given, band, after) ||
+                       new_slopes(&slopes, width) || new_marked(&active, band, width) || !turned || !sums;
     if (!failed) {
         fill_factor(&down, last, 0, width, 1);
         fill_factor(&up, first, 0, before, 1);
@@ -93,30 +86,34 @@ int perceptron_backward(real *restrict grad_x, real *restrict grad_hidden, real 
         const real *back = grad + r * grad_stride, *from = hidden + r * stride;
         real *here = grad_hidden + r * stride;
         multiply(here, back, &down, stride, grad_stride, some);
-        activate(room, from, columns, stride, stride, some, width);
-        keep_active(here, room, stride, some, width);
-        take_gradients(&slopes, here, from, columns, stride, stride, some);
-        active.depth = active.deep = some;
-        fill_factor(&active, room, 0, stride, 1);
-        add_turned(grad_last, back, &active, turned, width, grad_stride, after);
+        take_through_relu(&slopes, active.rows, here, from, columns, active.stride, stride, some);
+        given.depth = some;
+        fill_factor(&given, back, 0, grad_stride, 1);
+        add_marked_turned(sums, &active, &given, whole, width);
         add_rows(grad_last_bias, back, grad_stride, some, after);
     }
-    if (!failed) settle(&slopes, grad_affine, columns, total);
+    if (!failed) {
+        settle(&slopes, grad_affine, columns, total);
+        for (int64_t c = 0; c < after; c++)
+            for (int64_t k = 0; k < width; k++) grad_last[c * width + k] = sums[k * whole + c];
+    }
     for (int64_t r = 0; !failed && r < rows; r += band) {
         const int64_t some = smaller(band, rows - r);
         real *here = grad_hidden + r * stride;
         correct(&slopes, here, hidden + r * stride, columns, count ? count + r : 0, stride, stride, some);
         if (grad_x) multiply(grad_x + r * grad_x_stride, here, &up, grad_x_stride, stride, some);
-        known.depth = known.deep = some;
+        known.depth = some;
         fill_factor(&known, x + r * x_stride, 0, x_stride, 1);
         add_turned(grad_first, here, &known, turned, before, stride, width);
         add_rows(grad_first_bias, here, stride, some, width);
     }
     free_factor(&down);
     free_factor(&up);
-    free_factor(&active);
     free_factor(&known);
+    free_factor(&given);
     free_slopes(&slopes);
-    free(room);
+    free_marked(&active);
+    free(turned);
+    free(sums);
     return failed ? -1 : 0;
 }

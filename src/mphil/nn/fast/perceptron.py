@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import torch
@@ -10,7 +11,7 @@ from torch import Tensor
 from mphil.nn.fast.aggregate import Gradients, differentiable_gradients
 from mphil.nn.fast.library import address, dense_rows, kernels
 from mphil.nn.fast.linear import aligned
-from mphil.nn.fast.normalise import Norm, plain_standardised
+from mphil.nn.fast.normalise import NO_STEPS, Norm, Standardisation, Steps, plain_standardised
 
 
 def perceptron(
@@ -20,6 +21,7 @@ def perceptron(
     affine: tuple[Tensor, Tensor],
     counts: Tensor | None,
     norm: Norm,
+    after: tuple[Tensor, Tensor, Norm, Steps] | None = None,
 ) -> Tensor:
     r"""A hidden layer normalised by its own statistics, compiled, with gradients.
 
@@ -33,20 +35,23 @@ def perceptron(
         affine: (hidden,) each, :math:`\gamma` and :math:`\beta`.
         counts: (n_rows,) how many nodes a row stands for, two or more in all; 1 each when not given.
         norm: running statistics, which move.
+        after: weight, bias and state of a normalisation of the result and the steps that follow on it, as in
+            `standardised`; without it the result is left as it is.
 
     Returns:
-        (n_rows, after).
+        (n_rows, after), or what the steps make of it.
     """
     counts = None if counts is None else counts.to(x.dtype)
-    out: Tensor = _Perceptron.apply(x, *first, *last, *affine, counts, norm)  # type: ignore[no-untyped-call]
+    *outer, outer_norm, steps = after or (None, None, None, NO_STEPS)
+    out: Tensor = _Perceptron.apply(x, *first, *last, *affine, *outer, counts, norm, outer_norm, steps)  # type: ignore[no-untyped-call]
     return out
 
 
 def frozen_perceptron(
-    x: Tensor, first: tuple[Tensor, Tensor], last: tuple[Tensor, Tensor], scale: Tensor, shift: Tensor
+    x: Tensor, first: tuple[Tensor, Tensor], last: tuple[Tensor, Tensor], scale_and_shift: Tensor
 ) -> Tensor:
-    """The same with a given scale and shift in place of the normalisation, without gradients."""
-    return _forward(x, *first, *last, torch.stack((scale, shift)))[0]
+    """The same with a scale and a shift, (2, hidden), in place of the normalisation, without gradients."""
+    return _forward(x, *first, *last, scale_and_shift)[0]
 
 
 def plain_perceptron(
@@ -81,13 +86,13 @@ def _forward(
 ) -> tuple[Tensor, float]:
     """The result, and how many nodes there are. Without `hidden`, `columns` says how to normalise."""
     x = dense_rows(x)
-    out = aligned(len(x), len(last), x)
-    running = (None, None) if norm is None else (norm.running_mean, norm.running_variance)
+    out = aligned(x.shape[0], last.shape[0], x)
+    running = (None,) * 3 if norm is None else (norm.running_mean, norm.running_variance, norm.batches)
     total = kernels(x).perceptron(  # type: ignore[union-attr]
         *map(address, (out, hidden, columns, *running, x, first, first_bias, last, last_bias, *affine, counts)),
         *((0.0, 0.0) if norm is None else (norm.eps, norm.momentum)),
-        *(out.stride(0), len(first) if hidden is None else hidden.stride(0), x.stride(0)),
-        *(*x.shape, len(first), len(last)),
+        *(out.stride(0), first.shape[0] if hidden is None else hidden.stride(0), x.stride(0)),
+        *(*x.shape, first.shape[0], last.shape[0]),
     )
     if total < 0:
         raise MemoryError("no room for the bands of a hidden layer")
@@ -105,38 +110,51 @@ class _Perceptron(torch.autograd.Function):
         last_bias: Tensor,
         weight: Tensor,
         bias: Tensor,
+        outer_weight: Tensor | None,
+        outer_bias: Tensor | None,
         counts: Tensor | None,
         norm: Norm,
+        outer_norm: Norm | None,
+        steps: Steps,
     ) -> Tensor:
-        hidden, columns = aligned(len(x), len(first), x), x.new_empty(4, len(first))
+        hidden, columns = aligned(x.shape[0], first.shape[0], x), x.new_empty(4, first.shape[0])
         given = (x, first, first_bias, last, last_bias)
         out, total = _forward(*given, columns, hidden, (weight, bias), counts, norm)
-        ctx.save_for_backward(*given, weight, bias)
+        ctx.save_for_backward(*given, weight, bias, outer_weight, outer_bias)
         ctx.hidden, ctx.columns, ctx.counts, ctx.total, ctx.eps = hidden, columns, counts, total, norm.eps
-        return out
+        ctx.outer = None
+        if outer_weight is None or outer_bias is None or outer_norm is None:
+            return out
+        ctx.outer = outer = Standardisation(out, outer_weight, outer_bias, counts, outer_norm, steps)
+        return outer.forward()
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> Gradients:
         x, first, _, last, *_ = given = ctx.saved_tensors
         if torch.is_grad_enabled():
             found = differentiable_gradients(
-                lambda *leaves: plain_perceptron(*leaves, counts=ctx.counts, eps=ctx.eps),
-                given,
-                ctx.needs_input_grad[:7],
-                grad,
+                functools.partial(_plainly, ctx.counts, ctx.eps, ctx.outer), given, ctx.needs_input_grad[:9], grad
             )
-            return *found, None, None
-        x, grad, hidden = dense_rows(x), dense_rows(grad), ctx.hidden
-        grad_x = aligned(len(x), x.shape[1], x) if ctx.needs_input_grad[0] else None
-        room = aligned(len(x), len(first), x)
-        grad_first, grad_last = torch.zeros_like(first), torch.zeros_like(last)
-        grad_first_bias, grad_last_bias = x.new_zeros(len(first)), x.new_zeros(len(last))
-        grad_affine = x.new_empty(2, len(first))
+            return *found, None, None, None, None
+        grad, *grad_outer = (grad, None, None) if ctx.outer is None else ctx.outer.backward(grad)
+        x, grad, hidden, width, after = dense_rows(x), dense_rows(grad), ctx.hidden, first.shape[0], last.shape[0]
+        grad_x = aligned(x.shape[0], x.shape[1], x) if ctx.needs_input_grad[0] else None
+        room = aligned(x.shape[0], width, x)
+        grad_first, grad_last = torch.zeros_like(first), torch.empty_like(last)
+        grad_first_bias, grad_last_bias = x.new_zeros(width), x.new_zeros(after)
+        grad_affine = x.new_empty(2, width)
         pointers = (grad_x, room, grad_first, grad_first_bias, grad_last, grad_last_bias, grad_affine)
         if kernels(x).perceptron_backward(  # type: ignore[union-attr]
             *map(address, (*pointers, grad, x, hidden, ctx.columns, first, last, ctx.counts)),
             *(ctx.total, 0 if grad_x is None else grad_x.stride(0), grad.stride(0), hidden.stride(0), x.stride(0)),
-            *(*x.shape, len(first), len(last)),
+            *(*x.shape, width, after),
         ):
             raise MemoryError("no room for the bands of a hidden layer")
-        return grad_x, grad_first, grad_first_bias, grad_last, grad_last_bias, *grad_affine, None, None
+        grads = (grad_x, grad_first, grad_first_bias, grad_last, grad_last_bias, *grad_affine.unbind(), *grad_outer)
+        return *grads, None, None, None, None
+
+
+def _plainly(counts: Tensor | None, eps: float, outer: Standardisation | None, *given: Any) -> Tensor:
+    """All of a call in torch."""
+    out = plain_perceptron(*given[:7], counts=counts, eps=eps)
+    return out if outer is None else outer.plain(out, *given[7:])

@@ -7,9 +7,7 @@
 
 #include "kernels.h"
 
-enum { VECTOR = 32, LANES = VECTOR / sizeof(real), WIDE = 2 * LANES, DEEP = 640, BAND = 160 << 10 };
-
-typedef real vector __attribute__((vector_size(VECTOR), aligned(sizeof(real)), may_alias));
+enum { WIDE = 2 * LANES, DEEP = 640, BAND = 160 << 10 };
 
 /* Whether these loops were seen to be faster than a BLAS on a processor like this one: with vectors of 32 bytes. */
 int products_pay(void) {
@@ -71,57 +69,71 @@ static inline __attribute__((always_inline)) void strip(real *restrict out, cons
     if (rows & 1) tile(out, a, b, begin, out_stride, row, step, depth, columns, 1);
 }
 
-static int64_t panels_of(const Factor *f) { return (f->columns + WIDE - 1) / WIDE; }
 
-/* Room for a factor (depth, columns), which is cut into parts of equal depth that the first cache can hold. */
-int new_factor(Factor *f, int64_t depth, int64_t columns) {
-    const int64_t parts = depth > DEEP ? (depth + DEEP - 1) / DEEP : 1;
+static int64_t pieces(int64_t n, int64_t most) { return n > most ? (n + most - 1) / most : 1; }
+
+/* Room for a factor (depth, columns) in panels of so many columns, the last one perhaps narrower but still of whole
+   units, cut into parts of equal depth. */
+static int new_panels(Factor *f, int64_t depth, int64_t columns, int64_t wide, int64_t unit, int64_t most) {
     f->depth = depth;
     f->columns = columns;
-    f->deep = (depth + parts - 1) / parts;
-    f->panels = malloc((depth + 1) * panels_of(f) * WIDE * sizeof(real) + 1);
-    f->begin = f->panels + depth * panels_of(f) * WIDE;
+    f->padded = (columns + unit - 1) / unit * unit;
+    f->wide = wide;
+    f->deep = (depth + pieces(depth, most) - 1) / pieces(depth, most);
+    f->panels = malloc((depth + 1) * f->padded * sizeof(real) + 1);
+    f->begin = f->panels + depth * f->padded;
     return f->panels ? 0 : -1;
+}
+
+/* Room for what `multiply` and `add_turned` take; the first cache can hold a panel. */
+int new_factor(Factor *f, int64_t depth, int64_t columns) { return new_panels(f, depth, columns, WIDE, WIDE, DEEP); }
+
+/* Room for what `multiply_marked` takes: panels of about equal width, so deep that a word has a bit for each row. */
+int new_broad_factor(Factor *f, int64_t depth, int64_t columns) {
+    const int64_t vectors = (columns + LANES - 1) / LANES, panels = pieces(vectors, SUMS);
+    return new_panels(f, depth, columns, (vectors + panels - 1) / panels * LANES, LANES, MARKS);
 }
 
 void free_factor(const Factor *f) { free(f->panels); }
 
+static inline __attribute__((always_inline)) void fill_panel(real *restrict to, const real *restrict b, int64_t wide,
+                                                             int64_t step, int64_t column, int64_t deep, int64_t some) {
+    for (int64_t k = 0; k < deep; k++)
+        for (int64_t c = 0; c < some; c++) to[k * wide + c] = b[k * step + c * column];
+}
+
 /* The numbers of a factor: b[k][c] is at b[k * step + c * column]. Panels lie part by part, panel by panel; what is
    beyond the last column is 0. */
 void fill_factor(const Factor *f, const real *restrict b, const real *restrict bias, int64_t step, int64_t column) {
-    const int64_t panels = panels_of(f);
-    memset(f->begin, 0, panels * WIDE * sizeof(real));
+    memset(f->begin, 0, f->padded * sizeof(real));
     if (bias) memcpy(f->begin, bias, f->columns * sizeof(real));
     for (int64_t from = 0; from < f->depth; from += f->deep)
-        for (int64_t p = 0; p < panels; p++) {
-            const int64_t deep = smaller(f->deep, f->depth - from), some = smaller(WIDE, f->columns - p * WIDE);
-            real *restrict to = f->panels + from * panels * WIDE + p * WIDE * deep;
-            const real *restrict at = b + from * step + p * WIDE * column;
-            if (some < WIDE) memset(to, 0, deep * WIDE * sizeof(real));
-            for (int64_t k = 0; some < WIDE && k < deep; k++)
-                for (int64_t c = 0; c < some; c++) to[k * WIDE + c] = at[k * step + c * column];
-            for (int64_t k = 0; some == WIDE && column == 1 && k < deep; k++)
-                for (int c = 0; c < WIDE; c++) to[k * WIDE + c] = at[k * step + c];
-            for (int64_t k = 0; some == WIDE && column != 1 && k < deep; k++)
-                for (int c = 0; c < WIDE; c++) to[k * WIDE + c] = at[k * step + c * column];
+        for (int64_t p = 0; p < f->padded; p += f->wide) {
+            const int64_t deep = smaller(f->deep, f->depth - from);
+            const int64_t wide = smaller(f->wide, f->padded - p), some = smaller(wide, f->columns - p);
+            real *restrict to = f->panels + from * f->padded + p * deep;
+            const real *restrict at = b + from * step + p * column;
+            if (some < wide) memset(to, 0, deep * wide * sizeof(real));
+            if (column != 1) fill_panel(to, at, wide, step, column, deep, some);
+            else if (some == WIDE) fill_panel(to, at, wide, step, 1, deep, WIDE);
+            else fill_panel(to, at, wide, step, 1, deep, some);
         }
 }
 
 /* How many rows of so many numbers are one band. */
 int64_t band_of(int64_t width) {
-    const int64_t rows = BAND / (int64_t)sizeof(real) / (width + 1) / TALL * TALL;
-    return rows < TALL ? TALL : smaller(rows, DEEP);
+    const int64_t rows = smaller(BAND / (int64_t)sizeof(real) / (width + 1), DEEP);
+    return rows < MARKS ? rows - rows % TALL + TALL : rows - rows % MARKS;
 }
 
 /* out = a f: a band of rows times a factor, plus its beginning. */
 void multiply(real *restrict out, const real *restrict a, const Factor *f, int64_t out_stride, int64_t a_stride,
               int64_t rows) {
-    const int64_t panels = panels_of(f);
     for (int64_t from = 0; from < f->depth || !from; from += f->deep + !f->deep) {
         const int64_t deep = smaller(f->deep, f->depth - from);
-        for (int64_t p = 0; p < panels; p++)
-            strip(out + p * WIDE, a + from, f->panels + (from * panels + p * deep) * WIDE,
-                  from ? 0 : f->begin + p * WIDE, out_stride, a_stride, 1, rows, deep, f->columns - p * WIDE, p == 0);
+        for (int64_t p = 0; p < f->padded; p += WIDE)
+            strip(out + p, a + from, f->panels + from * f->padded + p * deep, from ? 0 : f->begin + p, out_stride,
+                  a_stride, 1, rows, deep, f->columns - p, p == 0);
     }
 }
 
@@ -137,10 +149,10 @@ void add_turned(real *restrict out, const real *restrict a, const Factor *f, rea
         for (int64_t k = 0; some < TALL && k < f->depth; k++)
             memcpy(to + k * TALL, a + k * a_stride + i, some * sizeof(real));
     }
-    for (int64_t p = 0; p < panels_of(f); p++)
+    for (int64_t p = 0; p < f->padded; p += WIDE)
         for (int64_t i = 0; i < width; i += TALL)
-            strip(out + i * out_stride + p * WIDE, room + i * f->depth, f->panels + p * WIDE * f->depth, 0, out_stride,
-                  1, TALL, smaller(TALL, width - i), f->depth, f->columns - p * WIDE, 0);
+            strip(out + i * out_stride + p, room + i * f->depth, f->panels + p * f->depth, 0, out_stride, 1, TALL,
+                  smaller(TALL, width - i), f->depth, f->columns - p, 0);
 }
 
 /* to[c] += sum over rows of a[r][c], four vectors at a time. */

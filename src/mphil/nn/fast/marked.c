@@ -1,0 +1,105 @@
+/* Products of a matrix of which many numbers are 0, as those a ReLU lets through: see kernels.h.
+
+   A word has a bit for each of MARKS numbers, set where it is not 0; only those are multiplied. A row of the result is
+   made at once, as wide as there are registers for its sums, while a panel of the factor stays in the first cache. */
+
+#include "kernels.h"
+
+/* Room for a band of rows. They are an odd number of cache lines apart, for those of a column not to fall on each other
+   in the cache, and MARKS numbers can be read from each of theirs. */
+int new_marked(Marked *m, int64_t band, int64_t width) {
+    enum { LINE = 64 / sizeof(real) };
+    m->stride = ((width + LINE - 1) / LINE | 1) * LINE;
+    m->rows = calloc(band * m->stride + MARKS, sizeof(real));
+    m->marks = malloc((band < width ? width : band) * sizeof(uint64_t) + 1);
+    return m->rows && m->marks ? 0 : -1;
+}
+
+void free_marked(const Marked *m) {
+    free(m->rows);
+    free(m->marks);
+}
+
+/* A word for each of so many rows: what is not 0 in its next `deep` columns. */
+static void mark_rows(uint64_t *restrict marks, const real *restrict a, int64_t stride, int64_t rows, int64_t deep) {
+    enum { HALF = MARKS / 2 };
+    for (int64_t r = 0; r < rows; r++) {
+        uint32_t low = 0, high = 0;
+        for (int k = 0; k < HALF; k++) low |= (uint32_t)(a[r * stride + k] != 0) << k;
+        for (int k = 0; k < HALF; k++) high |= (uint32_t)(a[r * stride + HALF + k] != 0) << k;
+        marks[r] = (low | (uint64_t)high << HALF) & ~(uint64_t)0 >> (MARKS - deep);
+    }
+}
+
+/* A word for each of so many columns: what is not 0 in its next `deep` rows. */
+static void mark_columns(uint64_t *restrict marks, const real *restrict a, int64_t stride, int64_t width,
+                         int64_t deep) {
+    enum { HALF = MARKS / 2, SOME = 64 };
+    for (int64_t first = 0; first < width; first += SOME) {
+        uint32_t half[2][SOME] = {{0}};
+        const int64_t some = smaller(SOME, width - first);
+        for (int64_t k = 0; k < deep; k++)
+            for (int64_t c = 0; c < some; c++)
+                half[k / HALF][c] |= (uint32_t)(a[k * stride + first + c] != 0) << k % HALF;
+        for (int64_t c = 0; c < some; c++) marks[first + c] = half[0][c] | (uint64_t)half[1][c] << HALF;
+    }
+}
+
+/* out[r] = from[r] + sum over marked k of a[r][k] b[k], for rows of so many vectors; a[r][k] is at
+   a[r * row + k * step]. */
+static inline __attribute__((always_inline)) void lines(real *out, const real *from, const real *restrict a,
+                                                        const uint64_t *restrict marks, const real *restrict b,
+                                                        int64_t out_stride, int64_t from_stride, int64_t row,
+                                                        int64_t step, int64_t rows, const int vectors) {
+    for (int64_t r = 0; r < rows; r++, out += out_stride, from += from_stride, a += row) {
+        vector sum[SUMS];
+        for (int v = 0; v < vectors; v++) {
+            sum[v] = *(const vector *)(from + v * LANES);
+            __builtin_prefetch(from + from_stride + v * LANES);
+        }
+        for (uint64_t left = marks[r]; left; left &= left - 1) {
+            const int64_t k = __builtin_ctzll(left);
+            const real factor = a[k * step], *at = b + k * vectors * LANES;
+            __asm__("" : "+r"(at)); /* one address for all of the row, not one for each vector */
+            for (int v = 0; v < vectors; v++) sum[v] += factor * *(const vector *)(at + v * LANES);
+        }
+        for (int v = 0; v < vectors; v++) *(vector *)(out + v * LANES) = sum[v];
+    }
+}
+
+/* A part of a factor, panel by panel. Rows begin with what is in `out`, or all of them with `begin`. */
+static void part(real *out, const real *begin, const real *a, const uint64_t *marks, const real *b, const Factor *f,
+                 int64_t out_stride, int64_t row, int64_t step, int64_t rows, int64_t deep) {
+    for (int64_t p = 0; p < f->padded; p += f->wide, b += deep * f->wide) {
+        const real *from = begin ? begin + p : out + p;
+        const int64_t from_stride = begin ? 0 : out_stride;
+        switch (smaller(f->wide, f->padded - p) / LANES) {
+#define CASE(vectors) /* the compiler has to know how many there are to keep the sums in registers */                 \
+    case vectors:                                                                                                     \
+        lines(out + p, from, a, marks, b, out_stride, from_stride, row, step, rows, vectors);                         \
+        break;
+            CASE(1) CASE(2) CASE(3) CASE(4) CASE(5) CASE(6) CASE(7)
+            CASE(8) CASE(9) CASE(10) CASE(11) CASE(12) CASE(13)
+        }
+    }
+}
+
+/* out = m f: a band of rows times a factor, plus its beginning. The rows of `out` have room for whole vectors. */
+void multiply_marked(real *out, const Marked *m, const Factor *f, int64_t out_stride, int64_t rows) {
+    for (int64_t from = 0; from < f->depth; from += f->deep) {
+        const int64_t deep = smaller(f->deep, f->depth - from);
+        mark_rows(m->marks, m->rows + from, m->stride, rows, deep);
+        part(out, from ? 0 : f->begin, m->rows + from, m->marks, f->panels + from * f->padded, f, out_stride,
+             m->stride, 1, rows, deep);
+    }
+}
+
+/* out += m^T f: (rows, width)^T times a factor of as many rows. */
+void add_marked_turned(real *out, const Marked *m, const Factor *f, int64_t out_stride, int64_t width) {
+    for (int64_t from = 0; from < f->depth; from += f->deep) {
+        const int64_t deep = smaller(f->deep, f->depth - from);
+        const real *a = m->rows + from * m->stride;
+        mark_columns(m->marks, a, m->stride, width, deep);
+        part(out, 0, a, m->marks, f->panels + from * f->padded, f, out_stride, 1, m->stride, width, deep);
+    }
+}
