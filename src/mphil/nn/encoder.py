@@ -99,10 +99,10 @@ class MLP(nn.Sequential):
         """Row i stands for `counts[i]` nodes. A normalisation of the result and steps may come after."""
         first, norm, last = cast("tuple[Linear, BatchNorm, Linear]", (self[0], self[1], self[3]))
         maps = (first.weight, first.bias), (last.weight, last.bias)
-        alike = after is None or after[0].training == self.training
+        alike = after is None or after[0].training == norm.training
         if not alike or not norm.compiled(x, counts) or not ours(x, first.weight.T):
             out: Tensor = last(norm(first(x), counts, Steps(relu=True)))
-        elif self.training:
+        elif norm.training:
             outer = None if after is None else (after[0].weight, after[0].bias, after[0].state, after[1])
             return perceptron(x, *maps, (norm.weight, norm.bias), counts, norm.state, outer)
         else:

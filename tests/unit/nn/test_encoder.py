@@ -14,7 +14,7 @@ from torch_geometric.utils import softmax
 from mphil.config import EncoderConfig
 from mphil.data.features import Features
 from mphil.data.store import Batch, GraphStore
-from mphil.nn.encoder import BatchNorm, CodeEmbedding, Encoder
+from mphil.nn.encoder import BatchNorm, CodeEmbedding, Encoder, mlp
 from mphil.nn.readout import readout
 from tests.graphs import random_store, small_encoder, whole
 from tests.unit.nn.oracle import PlainEncoder, parameter_pairs, plain_copy, statistics
@@ -179,6 +179,24 @@ def test_the_normalisations_after_the_layers_may_be_in_another_mode(training):
     pair.ours.norms.train(not training)
     pair.plain.norms.train(not training)
     pair.agree_in_gradients()
+
+
+@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize("gradients", [True, False])
+def test_the_normalisation_of_a_hidden_layer_may_be_in_another_mode(training, gradients):
+    torch.manual_seed(0)
+    ours = mlp(4, 8, 3).double().train(training)
+    ours[1].train(not training)
+    plain = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 3)).double()
+    plain.load_state_dict(ours.state_dict())
+    plain[1].train(not training)
+    x = torch.randn(20, 4, dtype=torch.float64)
+    with torch.set_grad_enabled(gradients):
+        out = ours(x)
+        close(out, plain(x))
+    assert out.requires_grad == gradients
+    for mine, theirs in zip(ours.buffers(), plain.buffers(), strict=True):
+        close(mine, theirs)
 
 
 def test_batch_norm_is_the_usual_one_from_two_rows_on():

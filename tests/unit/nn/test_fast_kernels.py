@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import weakref
+
 import pytest
 import torch
 from hypothesis import given, settings
@@ -441,6 +443,27 @@ class TestPerceptron:
 
         assert gradcheck(function, (x, *weights, *outer))
         assert gradgradcheck(function, (x, *weights, *outer))
+
+    def test_many_rows_do_not_cost_digits(self):
+        """A gradient that is a sum over all rows is summed band by band."""
+        torch.manual_seed(0)
+        given_, _ = hidden_layer(0, 100_000, 4, 8, 8, torch.float32, shared=False, padded=False)
+        x, first, first_bias, last, last_bias, *affine = given_
+        out = perceptron(x, (first, first_bias), (last, last_bias), tuple(affine), None, spread(8, torch.float32))
+        exact = [v.detach().double().requires_grad_() for v in given_]
+        towards = torch.rand(out.shape)
+        (found,) = torch.autograd.grad(out, last, towards)
+        (wanted,) = torch.autograd.grad(plain_perceptron(*exact, counts=None, eps=1e-5), exact[3], towards.double())
+        torch.testing.assert_close(found.double(), wanted, rtol=3e-6, atol=0)
+
+    def test_nothing_is_kept_after_the_way_back(self):
+        x, (weight, bias) = torch.randn(9, 4, requires_grad=True), torch.ones(2, 4).unbind()
+        inner = x * 2
+        held = weakref.ref(inner)
+        loss = standardised(inner, weight, bias, None, spread(4, torch.float32), NO_STEPS).sum()
+        del inner
+        loss.backward()
+        assert held() is None
 
     def test_zeros_are_left_out_and_nothing_else(self):
         """A hidden layer that is all zeros, one without any, and single numbers at both ends of a word of marks."""

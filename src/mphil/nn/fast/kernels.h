@@ -40,7 +40,8 @@ enum { SUMS = 13, MARKS = 64 }; /* vectors of a panel for marked rows, and marks
 
 typedef real vector __attribute__((vector_size(VECTOR), aligned(sizeof(real)), may_alias));
 
-/* What is multiplied from the right: (depth, columns), and what is added to every row of a result. */
+/* What is multiplied from the right: (depth, columns), and what is added to every row of a result. It lies in parts of
+   `deep` rows, each of them in panels of `wide` columns; with zeros at the end there are `padded` columns. */
 typedef struct {
     real *panels, *begin;
     int64_t depth, columns, padded, deep, wide;
@@ -56,7 +57,7 @@ void add_turned(real *out, const real *a, const Factor *f, real *room, int64_t o
                 int64_t width);
 void add_rows(real *to, const real *a, int64_t stride, int64_t rows, int64_t width);
 
-/* ---- marked.c ------------------------------------------------------------------------------------------------------ */
+/* ---- marked.c ----------------------------------------------------------------------------------------------------- */
 
 /* A band of rows of which many numbers are 0, and a bit for each of them, set where it is not. */
 typedef struct {

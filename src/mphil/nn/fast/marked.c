@@ -1,12 +1,13 @@
 /* Products of a matrix of which many numbers are 0, as those a ReLU lets through: see kernels.h.
 
-   A word has a bit for each of MARKS numbers, set where it is not 0; only those are multiplied. A row of the result is
-   made at once, as wide as there are registers for its sums, while a panel of the factor stays in the first cache. */
+   A word has a bit for each of MARKS numbers, set where it is not 0; only those are multiplied, and what meets nothing
+   but zeros, be it infinite, is not seen. A row of the result is made at once, as wide as there are registers for its
+   sums, while a panel of the factor stays in the first cache. */
 
 #include "kernels.h"
 
-/* Room for a band of rows. They are an odd number of cache lines apart, for those of a column not to fall on each other
-   in the cache, and MARKS numbers can be read from each of theirs. */
+/* Room for a band of rows. They are an odd number of cache lines apart, so that the numbers of a column do not fall on
+   each other in the cache; beyond the last one there is room to read the numbers of a whole word. */
 int new_marked(Marked *m, int64_t band, int64_t width) {
     enum { LINE = 64 / sizeof(real) };
     m->stride = ((width + LINE - 1) / LINE | 1) * LINE;
@@ -54,8 +55,8 @@ static inline __attribute__((always_inline)) void lines(real *out, const real *f
     for (int64_t r = 0; r < rows; r++, out += out_stride, from += from_stride, a += row) {
         vector sum[SUMS];
         for (int v = 0; v < vectors; v++) {
-            sum[v] = *(const vector *)(from + v * LANES);
-            __builtin_prefetch(from + from_stride + v * LANES);
+            sum[v] = (vector){0};
+            __builtin_prefetch(from + v * LANES);
         }
         for (uint64_t left = marks[r]; left; left &= left - 1) {
             const int64_t k = __builtin_ctzll(left);
@@ -63,7 +64,8 @@ static inline __attribute__((always_inline)) void lines(real *out, const real *f
             __asm__("" : "+r"(at)); /* one address for all of the row, not one for each vector */
             for (int v = 0; v < vectors; v++) sum[v] += factor * *(const vector *)(at + v * LANES);
         }
-        for (int v = 0; v < vectors; v++) *(vector *)(out + v * LANES) = sum[v];
+        for (int v = 0; v < vectors; v++)
+            *(vector *)(out + v * LANES) = *(const vector *)(from + v * LANES) + sum[v];
     }
 }
 

@@ -104,27 +104,28 @@ def plain_standardised(x: Tensor, weight: Tensor, bias: Tensor, counts: Tensor |
 
 
 class Standardisation:
-    """A batch normalised by its own statistics, compiled: what its gradients need is kept."""
+    """How a batch was normalised by its own statistics, compiled; moves the running ones."""
 
     def __init__(
         self, x: Tensor, weight: Tensor, bias: Tensor, counts: Tensor | None, norm: Norm, steps: Steps
     ) -> None:
-        self.x, self.counts, self.steps, self.eps = dense_rows(x), counts, steps, norm.eps
+        x = dense_rows(x)
+        self.counts, self.steps, self.eps = counts, steps, norm.eps
         self.columns = x.new_empty(4, x.shape[1])
         state = norm.running_mean, norm.running_variance, norm.batches
         self.total = kernels(x).statistics(  # type: ignore[union-attr]
-            *map(address, (self.columns, *state, self.x, weight, bias, counts)),
-            *(norm.eps, norm.momentum, self.x.stride(0), *x.shape),
+            *map(address, (self.columns, *state, x, weight, bias, counts)),
+            *(norm.eps, norm.momentum, x.stride(0), *x.shape),
         )
         if self.total < 0:
             raise MemoryError("no room for the sums of the columns")
 
-    def forward(self) -> Tensor:
-        return scaled(self.x, self.columns, self.steps)
+    def forward(self, x: Tensor) -> Tensor:
+        return scaled(x, self.columns, self.steps)
 
-    def backward(self, grad: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def backward(self, x: Tensor, grad: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Gradients of x, weight and bias."""
-        x, steps, grad = self.x, self.steps, dense_rows(grad)
+        x, grad, steps = dense_rows(x), dense_rows(grad), self.steps
         grad_x = x.new_empty(x.shape) if steps.expand is None else x.new_zeros(x.shape)
         grad_affine = x.new_empty(2, x.shape[1])
         if kernels(x).normalise_backward(  # type: ignore[union-attr]
@@ -147,7 +148,7 @@ class _Standardised(torch.autograd.Function):
     ) -> Tensor:
         ctx.save_for_backward(x, weight, bias)
         ctx.made = made = Standardisation(x, weight, bias, counts, norm, steps)
-        return made.forward()
+        return made.forward(x)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> Gradients:
@@ -155,5 +156,5 @@ class _Standardised(torch.autograd.Function):
         if torch.is_grad_enabled():
             found = differentiable_gradients(made.plain, given, ctx.needs_input_grad[:3], grad)
         else:
-            found = made.backward(grad)
+            found = made.backward(given[0], grad)
         return *found, None, None, None

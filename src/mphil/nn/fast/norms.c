@@ -74,8 +74,8 @@ void conclude(const Moments *m, real *restrict columns, real *restrict running_m
 
 /* The columns of a normalisation of x by its own statistics. Returns the sum of the counts, or -1 without memory. */
 double statistics(real *restrict columns, real *restrict running_mean, real *restrict running_variance,
-                  int64_t *batches, const real *restrict x, const real *restrict weight, const real *restrict bias, const real *count,
-                  double eps, double momentum, int64_t stride, int64_t rows, int64_t width) {
+                  int64_t *batches, const real *restrict x, const real *restrict weight, const real *restrict bias,
+                  const real *count, double eps, double momentum, int64_t stride, int64_t rows, int64_t width) {
     Moments moments;
     const int failed = new_moments(&moments, width);
     if (!failed) {
@@ -89,8 +89,8 @@ double statistics(real *restrict columns, real *restrict running_mean, real *res
 /* out[n] = dropout(relu(scale * x[expand[n]] + shift)). A feature is dropped where its draw is below `least`, and
    divided by the share kept otherwise; without `draws` none is. */
 int normalise(real *restrict out, const real *restrict x, const real *restrict columns, const int64_t *expand,
-              const int16_t *restrict draws, int64_t least, double kept, int64_t relu,
-              int64_t stride, int64_t nodes, int64_t rows, int64_t width) {
+              const int16_t *restrict draws, int64_t least, double kept, int64_t relu, int64_t stride, int64_t nodes,
+              int64_t rows, int64_t width) {
     if (!within(expand, nodes, rows)) return -1;
     const real *scale = columns, *shift = columns + width, floor = relu ? 0 : -INFINITY, gain = (real)(1 / kept);
     for (int64_t n = 0; n < nodes; n++) {
@@ -153,7 +153,8 @@ void take_gradients(Slopes *s, const real *restrict grad, const real *restrict x
     }
 }
 
-/* Rows of the gradient of relu(scale * x + shift), which is `active`: made again, and with it what comes back. */
+/* Rows of the gradient of relu(scale * x + shift). `active` gets that ReLU again; of `grad`, in place, what passes it is
+   left. */
 void take_through_relu(Slopes *s, real *restrict active, real *restrict grad, const real *restrict x,
                        const real *restrict columns, int64_t active_stride, int64_t stride, int64_t rows) {
     const int64_t width = s->width;

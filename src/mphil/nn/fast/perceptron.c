@@ -42,7 +42,8 @@ double perceptron(real *restrict out, real *restrict hidden, real *restrict colu
         multiply(hidden + r * stride, x + r * x_stride, &up, stride, x_stride, some);
         take_rows(&moments, hidden + r * stride, count ? count + r : 0, stride, some);
     }
-    if (!failed && weight) conclude(&moments, columns, running_mean, running_variance, batches, weight, bias, eps, momentum);
+    if (!failed && weight)
+        conclude(&moments, columns, running_mean, running_variance, batches, weight, bias, eps, momentum);
     for (int64_t r = 0; !failed && r < rows; r += band) {
         const int64_t some = smaller(band, rows - r);
         real *here = weight ? hidden + r * stride : fresh;
@@ -60,8 +61,8 @@ double perceptron(real *restrict out, real *restrict hidden, real *restrict colu
 
 /* Backwards through `perceptron`, which gave `hidden`, `columns` and `total`.
 
-   grad_x may be null. grad_hidden (rows, width) is room. The other gradients come as zeros; grad_affine (2, width) are
-   those of weight and bias of the normalisation. Returns -1 without memory. */
+   grad_x may be null. grad_hidden (rows, width) is room. grad_first and the gradients of both biases come as zeros;
+   grad_affine (2, width) gets those of weight and bias of the normalisation. Returns -1 without memory. */
 int perceptron_backward(real *restrict grad_x, real *restrict grad_hidden, real *restrict grad_first,
                         real *restrict grad_first_bias, real *restrict grad_last, real *restrict grad_last_bias,
                         real *restrict grad_affine, const real *restrict grad, const real *restrict x,

@@ -120,24 +120,28 @@ class _Perceptron(torch.autograd.Function):
         hidden, columns = aligned(x.shape[0], first.shape[0], x), x.new_empty(4, first.shape[0])
         given = (x, first, first_bias, last, last_bias)
         out, total = _forward(*given, columns, hidden, (weight, bias), counts, norm)
-        ctx.save_for_backward(*given, weight, bias, outer_weight, outer_bias)
-        ctx.hidden, ctx.columns, ctx.counts, ctx.total, ctx.eps = hidden, columns, counts, total, norm.eps
-        ctx.outer = None
+        ctx.columns, ctx.counts, ctx.total, ctx.eps, ctx.outer = columns, counts, total, norm.eps, None
         if outer_weight is None or outer_bias is None or outer_norm is None:
+            ctx.save_for_backward(*given, weight, bias, None, None, hidden, None)
             return out
+        ctx.save_for_backward(*given, weight, bias, outer_weight, outer_bias, hidden, out)
         ctx.outer = outer = Standardisation(out, outer_weight, outer_bias, counts, outer_norm, steps)
-        return outer.forward()
+        return outer.forward(out)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> Gradients:
-        x, first, _, last, *_ = given = ctx.saved_tensors
+        *given, hidden, out = ctx.saved_tensors
+        x, first, _, last, *_ = given
         if torch.is_grad_enabled():
             found = differentiable_gradients(
-                functools.partial(_plainly, ctx.counts, ctx.eps, ctx.outer), given, ctx.needs_input_grad[:9], grad
+                functools.partial(_plainly, ctx.counts, ctx.eps, ctx.outer),
+                tuple(given),
+                ctx.needs_input_grad[:9],
+                grad,
             )
             return *found, None, None, None, None
-        grad, *grad_outer = (grad, None, None) if ctx.outer is None else ctx.outer.backward(grad)
-        x, grad, hidden, width, after = dense_rows(x), dense_rows(grad), ctx.hidden, first.shape[0], last.shape[0]
+        grad, *grad_outer = (grad, None, None) if ctx.outer is None else ctx.outer.backward(out, grad)
+        x, grad, width, after = dense_rows(x), dense_rows(grad), first.shape[0], last.shape[0]
         grad_x = aligned(x.shape[0], x.shape[1], x) if ctx.needs_input_grad[0] else None
         room = aligned(x.shape[0], width, x)
         grad_first, grad_last = torch.zeros_like(first), torch.empty_like(last)

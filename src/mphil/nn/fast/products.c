@@ -69,7 +69,6 @@ static inline __attribute__((always_inline)) void strip(real *restrict out, cons
     if (rows & 1) tile(out, a, b, begin, out_stride, row, step, depth, columns, 1);
 }
 
-
 static int64_t pieces(int64_t n, int64_t most) { return n > most ? (n + most - 1) / most : 1; }
 
 /* Room for a factor (depth, columns) in panels of so many columns, the last one perhaps narrower but still of whole
@@ -88,7 +87,8 @@ static int new_panels(Factor *f, int64_t depth, int64_t columns, int64_t wide, i
 /* Room for what `multiply` and `add_turned` take; the first cache can hold a panel. */
 int new_factor(Factor *f, int64_t depth, int64_t columns) { return new_panels(f, depth, columns, WIDE, WIDE, DEEP); }
 
-/* Room for what `multiply_marked` takes: panels of about equal width, so deep that a word has a bit for each row. */
+/* Room for what `multiply_marked` and `add_marked_turned` take: panels of about equal width, in parts of so many rows
+   that a word has a bit for each. */
 int new_broad_factor(Factor *f, int64_t depth, int64_t columns) {
     const int64_t vectors = (columns + LANES - 1) / LANES, panels = pieces(vectors, SUMS);
     return new_panels(f, depth, columns, (vectors + panels - 1) / panels * LANES, LANES, MARKS);
@@ -96,6 +96,7 @@ int new_broad_factor(Factor *f, int64_t depth, int64_t columns) {
 
 void free_factor(const Factor *f) { free(f->panels); }
 
+/* Inlined three times: knowing `column`, or the width as well, the compiler copies whole vectors. */
 static inline __attribute__((always_inline)) void fill_panel(real *restrict to, const real *restrict b, int64_t wide,
                                                              int64_t step, int64_t column, int64_t deep, int64_t some) {
     for (int64_t k = 0; k < deep; k++)
@@ -120,7 +121,7 @@ void fill_factor(const Factor *f, const real *restrict b, const real *restrict b
         }
 }
 
-/* How many rows of so many numbers are one band. */
+/* How many rows of so many numbers are one band: whole words of marks or, where those are too many, whole tiles. */
 int64_t band_of(int64_t width) {
     const int64_t rows = smaller(BAND / (int64_t)sizeof(real) / (width + 1), DEEP);
     return rows < MARKS ? rows - rows % TALL + TALL : rows - rows % MARKS;
