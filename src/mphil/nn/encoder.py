@@ -25,12 +25,14 @@ from mphil.nn.fast.environments import (
     share_wiring,
 )
 from mphil.nn.fast.library import kernels
-from mphil.nn.fast.linear import Linear, ours
+from mphil.nn.fast.linear import Linear, ours, thin_linear
 from mphil.nn.fast.normalise import NO_STEPS, Norm, Steps, scaled, standardised
 from mphil.nn.fast.perceptron import frozen_perceptron, perceptron
 
 MOST_KINDS = 1024
 """Combinations of codes up to which all of them are embedded, rather than those of every edge."""
+THIN = 0.6
+"""Share kept by dropout up to which what a ReLU and dropout leave counts as mostly 0."""
 
 
 class BatchNorm(nn.BatchNorm1d):
@@ -95,19 +97,33 @@ class MLP(nn.Sequential):
         x: Tensor,
         counts: Tensor | None = None,
         after: tuple[BatchNorm, Steps] | None = None,
+        *,
+        begun: bool = False,
     ) -> Tensor:
-        """Row i stands for `counts[i]` nodes. A normalisation of the result and steps may come after."""
-        first, norm, last = cast("tuple[Linear, BatchNorm, Linear]", (self[0], self[1], self[3]))
-        maps = (first.weight, first.bias), (last.weight, last.bias)
-        alike = after is None or after[0].training == norm.training
-        if not alike or not norm.compiled(x, counts) or not ours(x, first.weight.T):
+        """Row i stands for `counts[i]` nodes. A normalisation of the result and steps may come after.
+
+        Rows that were `begun` have been multiplied by the first weight already.
+        """
+        first, norm, last = self.parts
+        if not begun and not self.compiled(x, counts, after):
             out: Tensor = last(norm(first(x), counts, Steps(relu=True)))
         elif norm.training:
+            maps = (None if begun else first.weight, first.bias), (last.weight, last.bias)
             outer = None if after is None else (after[0].weight, after[0].bias, after[0].state, after[1])
             return perceptron(x, *maps, (norm.weight, norm.bias), counts, norm.state, outer)
         else:
-            out = frozen_perceptron(x, *maps, norm.scale_and_shift())
+            out = frozen_perceptron(x, (first.weight, first.bias), (last.weight, last.bias), norm.scale_and_shift())
         return out if after is None else after[0](out, counts, after[1])
+
+    def compiled(self, x: Tensor, counts: Tensor | None, after: tuple[BatchNorm, Steps] | None) -> bool:
+        """Whether compiled loops can do all of it."""
+        first, norm, _ = self.parts
+        alike = after is None or after[0].training == norm.training
+        return alike and norm.compiled(x, counts) and ours(x, first.weight.T)
+
+    @property
+    def parts(self) -> tuple[Linear, BatchNorm, Linear]:
+        return cast("tuple[Linear, BatchNorm, Linear]", (self[0], self[1], self[3]))
 
 
 def mlp(before: int, hidden: int, after: int) -> MLP:
@@ -168,11 +184,19 @@ class GINLayer(nn.Module):
         self.edge = embed_edges(edge, before)
         self.mlp = mlp(before, 2 * width, width)
 
-    def forward(self, h: Tensor, wiring: Wiring, weight: Tensor | None, norm: BatchNorm, steps: Steps) -> Tensor:
-        """The round, its normalisation, and the steps that follow."""
+    def forward(
+        self, h: Tensor, wiring: Wiring, weight: Tensor | None, norm: BatchNorm, steps: Steps, thin: bool
+    ) -> Tensor:
+        """The round, its normalisation, and the steps that follow.
+
+        If most of h is 0 (`thin`), which a sum over neighbours is not, messages without edge features are multiplied
+        before they are added up.
+        """
+        begun = thin and self.edge is None and norm.training and self.mlp.compiled(h, wiring.counts, (norm, steps))
+        h = thin_linear(h, self.mlp.parts[0].weight) if begun else h
         bond = None if self.edge is None else self.edge(wiring.bonds)
         known = aggregate(h, wiring.source, wiring.target, own=wiring.own, bond=bond, code=wiring.code, weight=weight)
-        out: Tensor = self.mlp(known, wiring.counts, (norm, steps))
+        out: Tensor = self.mlp(known, wiring.counts, (norm, steps), begun=begun)
         return out
 
 
@@ -248,11 +272,12 @@ class Encoder(nn.Module):
         h, wirings = self._begin(batch, x, alike=weight is None)
         state = None if self.virtual is None else self.virtual.state.expand(batch.ptr.numel() - 1, -1)
         last = len(self.layers) - 1
+        thin = self.dropout.active and self.dropout.kept <= THIN and state is None
         for number, (layer, norm, wiring) in enumerate(zip(self.layers, self.norms, wirings, strict=True)):
             if state is not None and number > 0:
                 h = h + state.index_select(0, batch.batch)
             steps = self._steps(len(batch.batch), h, relu=number < last or last == 0, expand=wiring.expand)
-            h = layer(h, wiring, weight, norm, steps)
+            h = layer(h, wiring, weight, norm, steps, thin=number > 0 and thin)
             if self.virtual is not None and state is not None and 0 < number < last:
                 state = self.virtual.gather(h, state, batch.batch, node_weight)
         return h

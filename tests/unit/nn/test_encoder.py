@@ -14,7 +14,11 @@ from torch_geometric.utils import softmax
 from mphil.config import EncoderConfig
 from mphil.data.features import Features
 from mphil.data.store import Batch, GraphStore
+from mphil.nn import encoder as encoder_module
+from mphil.nn.dropout import Dropout
 from mphil.nn.encoder import BatchNorm, CodeEmbedding, Encoder, mlp
+from mphil.nn.fast.library import products_pay, status
+from mphil.nn.fast.linear import thin_linear
 from mphil.nn.readout import readout
 from tests.graphs import random_store, small_encoder, whole
 from tests.unit.nn.oracle import PlainEncoder, parameter_pairs, plain_copy, statistics
@@ -114,6 +118,29 @@ def test_agrees_with_plain_pyg(kind, features, layers, training):
 
 def statistics_in_order(encoder: nn.Module) -> list[Tensor]:
     return sorted(statistics(encoder), key=lambda value: (len(value), value.sum().item()))
+
+
+def same_draws(*_: object) -> None:
+    torch.manual_seed(1)
+
+
+@pytest.mark.parametrize("weighted", [True, False])
+@pytest.mark.parametrize("rate", [0.1, 0.5])
+@pytest.mark.parametrize("features", FEATURES)
+def test_agrees_under_dropout(features, rate, weighted, monkeypatch):
+    """The same features are dropped; most are, and without edge features only the others are multiplied."""
+    thin = []
+    monkeypatch.setattr(encoder_module, "thin_linear", lambda *given: thin.append(given) or thin_linear(*given))
+    pair = make(store_of(features), layers=4, dropout=rate)
+    pair.plain.dropout = Dropout(rate)
+    for encoder in (pair.ours, pair.plain):
+        encoder.register_forward_pre_hook(same_draws)
+    weights = {"edge_weight": torch.rand(pair.batch.edge_index.shape[1], dtype=torch.float64)} if weighted else {}
+    pair.agree_in_gradients(**weights)
+    for mine, theirs in zip(statistics_in_order(pair.ours), statistics_in_order(pair.plain), strict=True):
+        close(mine, theirs)
+    pays = status("double").library is not None and products_pay() and torch.get_num_threads() == 1
+    assert len(thin) == (3 if pays and rate == 0.5 and pair.batch.edge_attr is None else 0)
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -15,7 +15,7 @@ from mphil.errors import DataError
 from mphil.nn.encoder import BatchNorm
 from mphil.nn.fast.aggregate import aggregate, plain_aggregate
 from mphil.nn.fast.library import dense_rows, kernels, status
-from mphil.nn.fast.linear import ALIGNMENT, Linear
+from mphil.nn.fast.linear import ALIGNMENT, Linear, thin_linear
 from mphil.nn.fast.normalise import NO_STEPS, Norm, Steps, plain_standardised, scaled, standardised
 from mphil.nn.fast.perceptron import frozen_perceptron, perceptron, plain_perceptron
 from mphil.nn.fast.words import plain_words, random_words
@@ -346,6 +346,42 @@ def test_linear_gradients_of_gradients():
     assert gradgradcheck(lambda x, *_: layer(x).square(), (x, layer.weight, layer.bias))
 
 
+@compiled
+@PRECISIONS
+@settings(max_examples=60)
+@given(
+    seed=st.integers(0, 1000),
+    rows=st.integers(0, 150) | st.sampled_from([700]),
+    before=st.integers(1, 20) | st.sampled_from([63, 64, 65, 130]),
+    after=st.integers(1, 20) | st.sampled_from([104, 105, 230]),
+    dense=st.sampled_from([0.0, 0.25, 1.0]),
+    padded=st.booleans(),
+)
+def test_thin_linear(dtype, seed, rows, before, after, dense, padded):
+    """Values and both gradients are those of the whole product in double precision."""
+    draw = torch.Generator().manual_seed(seed)
+    x, towards = torch.randn(rows, before, generator=draw), torch.randn(rows, after, generator=draw).to(dtype)
+    x = (x * (torch.rand(x.shape, generator=draw) < dense)).to(dtype)
+    x = nn.functional.pad(x, (0, 3), value=7.0)[:, :before] if padded else x
+    given_ = x.requires_grad_(), torch.randn(after, before, generator=draw).to(dtype).requires_grad_()
+    out = thin_linear(*given_)
+    exact = [v.detach().double().requires_grad_() for v in given_]
+    expected = nn.functional.linear(*exact)
+    found = out, *torch.autograd.grad(out, given_, towards)
+    wanted = expected, *torch.autograd.grad(expected, exact, towards.double())
+    for mine, theirs in zip(found, wanted, strict=True):
+        tolerance = TOLERANCE[dtype] * max(1, rows, after) ** 0.5
+        torch.testing.assert_close(mine.double(), theirs, rtol=0, atol=tolerance)
+
+
+@compiled
+def test_thin_linear_gradients_of_gradients():
+    x = torch.randn(4, 3, dtype=torch.float64).relu().requires_grad_()
+    weight = torch.randn(5, 3, dtype=torch.float64, requires_grad=True)
+    assert gradcheck(thin_linear, (x, weight))
+    assert gradgradcheck(lambda *given_: thin_linear(*given_).square(), (x, weight))
+
+
 def hidden_layer(seed: int, rows: int, before: int, width: int, after: int, dtype, shared: bool, padded: bool):
     """Rows, two linear maps, weight and bias of the normalisation, counts."""
     draw = torch.Generator().manual_seed(seed)
@@ -411,6 +447,38 @@ class TestPerceptron:
 
         assert gradcheck(function, (x, *weights))
         assert gradgradcheck(function, (x, *weights))
+
+    @PRECISIONS
+    @pytest.mark.parametrize("shared", [True, False])
+    @pytest.mark.parametrize("padded", [True, False])
+    def test_multiplied_beforehand(self, dtype, shared, padded):
+        """Rows that have been through the first map: the same result, gradients and running statistics."""
+        (x, first, first_bias, *rest), counts = hidden_layer(0, 70, 6, 30, 8, dtype, shared=shared, padded=False)
+        last, affine = tuple(rest[:2]), tuple(rest[2:])
+        mapped = nn.functional.linear(x, first).detach()
+        mapped = (nn.functional.pad(mapped, (0, 3))[:, :30] if padded else mapped).requires_grad_()
+        norms = spread(30, dtype), spread(30, dtype)
+        out = perceptron(mapped, (None, first_bias), last, affine, counts, norms[0])
+        expected = perceptron(x, (first, first_bias), last, affine, counts, norms[1])
+        towards = torch.randn_like(out)
+        grad, *found = torch.autograd.grad(out, (mapped, *rest), towards)
+        grad_first, *wanted = torch.autograd.grad(expected, (first, *rest), towards)
+        tolerance = 100 * TOLERANCE[dtype]
+        for mine, theirs in zip([out, grad.T @ x, *found], [expected, grad_first, *wanted], strict=True):
+            torch.testing.assert_close(mine, theirs, rtol=tolerance, atol=tolerance)
+        for name in ("running_mean", "running_variance", "batches"):
+            torch.testing.assert_close(getattr(norms[0], name), getattr(norms[1], name))
+
+    def test_gradients_of_gradients_multiplied_beforehand(self):
+        (x, first, *weights), counts = hidden_layer(0, 5, 3, 4, 2, torch.float64, shared=True, padded=False)
+        mapped = nn.functional.linear(x, first).detach().requires_grad_()
+
+        def function(mapped, first_bias, last, last_bias, weight, bias):
+            maps = (None, first_bias), (last, last_bias)
+            return perceptron(mapped, *maps, (weight, bias), counts, spread(4, torch.float64))
+
+        assert gradcheck(function, (mapped, *weights))
+        assert gradgradcheck(function, (mapped, *weights))
 
     @PRECISIONS
     @pytest.mark.parametrize("shared", [True, False])

@@ -92,10 +92,13 @@ class _Aggregate(torch.autograd.Function):
         given = [None if v is None else v.contiguous() for v in (h, source, target, own, bond, code, weight)]
         out = h.new_empty(h.shape if own is None else (own.shape[0], h.shape[1]))
         bonds = 0 if bond is None else bond.shape[0]
-        if kernels(h).aggregate(  # type: ignore[union-attr]
+        failed = kernels(h).aggregate(  # type: ignore[union-attr]
             *map(address, (out, *given)), out.shape[0], h.shape[0], source.shape[0], bonds, h.shape[1]
-        ):
+        )
+        if failed == -1:
             raise DataError("an edge joins nodes, or has a code, that do not exist; check edge_index and edge_attr")
+        if failed:
+            raise MemoryError("no room for the order of the edges")
         ctx.save_for_backward(*given)
         return out
 
@@ -108,10 +111,11 @@ class _Aggregate(torch.autograd.Function):
         grad = dense_rows(grad)
         grad_h = torch.empty_like(h) if own is None else torch.zeros_like(h)
         grad_bond, grad_weight = (None if v is None else torch.zeros_like(v) for v in (bond, weight))
-        kernels(h).aggregate_backward(  # type: ignore[union-attr]
+        if kernels(h).aggregate_backward(  # type: ignore[union-attr]
             *map(address, (grad_h, grad_bond, grad_weight, grad, *given)),
-            *(grad.stride(0), grad.shape[0], source.shape[0], h.shape[1]),
-        )
+            *(grad.stride(0), grad.shape[0], h.shape[0], source.shape[0], h.shape[1]),
+        ):
+            raise MemoryError("no room for the order of the edges")
         return grad_h, None, None, None, grad_bond, None, grad_weight
 
 

@@ -4,66 +4,91 @@
 
 /* ---- messages ---------------------------------------------------------------------------------------------------- */
 
+/* Edges by a row they have: those of row r are order[start[r]] to order[start[r + 1] - 1], as they come. Rows of a
+   result are finished one after the other this way, in the cache. Null without memory. */
+static int64_t *ordered(const int64_t *row, int64_t rows, int64_t edges, int64_t **order) {
+    int64_t *start = calloc(rows + 2 + edges, sizeof(int64_t));
+    if (!start) return 0;
+    *order = start + rows + 2;
+    for (int64_t e = 0; e < edges; e++) start[row[e] + 2]++;
+    for (int64_t r = 0; r < rows; r++) start[r + 2] += start[r + 1];
+    for (int64_t e = 0; e < edges; e++) (*order)[start[row[e] + 1]++] = e;
+    return start;
+}
+
 /* out[r] = h[own[r]] + sum over edges e into r of weight[e] * relu(h[source[e]] + bond[code[e]]).
-   Without `own` row r is its own; without `bond` the message is h[source] as it is; without `code` edge e has row e. */
+   Without `own` row r is its own; without `bond` the message is h[source] as it is; without `code` edge e has row e.
+   Returns -2 without memory. */
 int aggregate(real *restrict out, const real *restrict h, const int64_t *source, const int64_t *target,
               const int64_t *own, const real *restrict bond, const int64_t *code, const real *weight, int64_t rows,
               int64_t sources, int64_t edges, int64_t bonds, int64_t width) {
     if (!within(own, rows, sources) || !within(source, edges, sources) || !within(target, edges, rows) ||
         !within(code, edges, bonds) || (edges && bond && !code && bonds != edges))
         return -1;
-    for (int64_t r = 0; r < rows; r++)
-        memcpy(out + r * width, h + (own ? own[r] : r) * width, width * sizeof(real));
-    for (int64_t e = 0; e < edges; e++) {
-        const real *from = h + source[e] * width, w = weight ? weight[e] : 1;
-        real *to = out + target[e] * width;
-        if (bond) {
-            const real *add = bond + (code ? code[e] : e) * width;
-            for (int64_t c = 0; c < width; c++) {
-                const real sum = from[c] + add[c];
-                to[c] += w * (sum < 0 ? 0 : sum); /* this way round a NaN stays one */
+    int64_t *order, *start = ordered(target, rows, edges, &order);
+    if (!start) return -2;
+    for (int64_t r = 0; r < rows; r++) {
+        real *to = out + r * width;
+        memcpy(to, h + (own ? own[r] : r) * width, width * sizeof(real));
+        for (int64_t i = start[r]; i < start[r + 1]; i++) {
+            const int64_t e = order[i];
+            const real *from = h + source[e] * width, w = weight ? weight[e] : 1;
+            if (bond) {
+                const real *add = bond + (code ? code[e] : e) * width;
+                for (int64_t c = 0; c < width; c++) {
+                    const real sum = from[c] + add[c];
+                    to[c] += w * (sum < 0 ? 0 : sum); /* this way round a NaN stays one */
+                }
+            } else {
+                for (int64_t c = 0; c < width; c++) to[c] += w * from[c];
             }
-        } else {
-            for (int64_t c = 0; c < width; c++) to[c] += w * from[c];
         }
     }
+    free(start);
     return 0;
 }
 
 /* Gradients of `aggregate` given that of its result, whose rows are `stride` apart. grad_bond comes as zeros, and with
-   `own` so does grad_h; grad_weight may be null. */
-void aggregate_backward(real *restrict grad_h, real *restrict grad_bond, real *restrict grad_weight,
-                        const real *restrict grad, const real *restrict h, const int64_t *source, const int64_t *target,
-                        const int64_t *own, const real *restrict bond, const int64_t *code, const real *weight,
-                        int64_t stride, int64_t rows, int64_t edges, int64_t width) {
-    for (int64_t r = 0; !own && r < rows; r++) memcpy(grad_h + r * width, grad + r * stride, width * sizeof(real));
+   `own` so does grad_h; grad_weight may be null. Returns -2 without memory. */
+int aggregate_backward(real *restrict grad_h, real *restrict grad_bond, real *restrict grad_weight,
+                       const real *restrict grad, const real *restrict h, const int64_t *source, const int64_t *target,
+                       const int64_t *own, const real *restrict bond, const int64_t *code, const real *weight,
+                       int64_t stride, int64_t rows, int64_t sources, int64_t edges, int64_t width) {
+    int64_t *order, *start = ordered(source, sources, edges, &order);
+    if (!start) return -2;
     for (int64_t r = 0; own && r < rows; r++)
         for (int64_t c = 0; c < width; c++) grad_h[own[r] * width + c] += grad[r * stride + c];
-    for (int64_t e = 0; e < edges; e++) {
-        const int64_t row = code ? code[e] : e;
-        const real *from = h + source[e] * width, *back = grad + target[e] * stride, w = weight ? weight[e] : 1;
-        const real *add = bond ? bond + row * width : 0;
-        real *to = grad_h + source[e] * width;
-        if (grad_weight) {
-            real felt = 0;
+    for (int64_t r = 0; r < sources; r++) {
+        const real *from = h + r * width;
+        real *to = grad_h + r * width;
+        if (!own) memcpy(to, grad + r * stride, width * sizeof(real));
+        for (int64_t i = start[r]; i < start[r + 1]; i++) {
+            const int64_t e = order[i], row = code ? code[e] : e;
+            const real *back = grad + target[e] * stride, w = weight ? weight[e] : 1;
+            const real *add = bond ? bond + row * width : 0;
+            if (grad_weight) {
+                real felt = 0;
 #pragma omp simd reduction(+ : felt)
-            for (int64_t c = 0; c < width; c++) {
-                const real sum = from[c] + (add ? add[c] : 0);
-                felt += (add && sum < 0 ? 0 : sum) * back[c];
+                for (int64_t c = 0; c < width; c++) {
+                    const real sum = from[c] + (add ? add[c] : 0);
+                    felt += (add && sum < 0 ? 0 : sum) * back[c];
+                }
+                grad_weight[e] = felt;
             }
-            grad_weight[e] = felt;
-        }
-        if (add) {
-            real *to_bond = grad_bond + row * width;
-            for (int64_t c = 0; c < width; c++) {
-                const real all = w * back[c], some = from[c] + add[c] > 0 ? all : 0;
-                to[c] += some;
-                to_bond[c] += some;
+            if (add) {
+                real *to_bond = grad_bond + row * width;
+                for (int64_t c = 0; c < width; c++) {
+                    const real all = w * back[c], some = from[c] + add[c] > 0 ? all : 0;
+                    to[c] += some;
+                    to_bond[c] += some;
+                }
+            } else {
+                for (int64_t c = 0; c < width; c++) to[c] += w * back[c];
             }
-        } else {
-            for (int64_t c = 0; c < width; c++) to[c] += w * back[c];
         }
     }
+    free(start);
+    return 0;
 }
 
 /* ---- random bits -------------------------------------------------------------------------------------------------- */

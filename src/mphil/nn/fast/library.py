@@ -32,7 +32,7 @@ _LOG = logging.getLogger(__name__)
 _POINTER, _INTEGER, _REAL = ctypes.c_void_p, ctypes.c_int64, ctypes.c_double
 SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
     "aggregate": (ctypes.c_int, [_POINTER] * 8 + [_INTEGER] * 5),
-    "aggregate_backward": (None, [_POINTER] * 11 + [_INTEGER] * 4),
+    "aggregate_backward": (ctypes.c_int, [_POINTER] * 11 + [_INTEGER] * 5),
     "statistics": (_REAL, [_POINTER] * 8 + [_REAL] * 2 + [_INTEGER] * 3),
     "normalise": (ctypes.c_int, [_POINTER] * 5 + [_INTEGER, _REAL] + [_INTEGER] * 5),
     "normalise_backward": (ctypes.c_int, [_POINTER] * 8 + [_INTEGER, _REAL, _INTEGER, _REAL] + [_INTEGER] * 5),
@@ -41,6 +41,8 @@ SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
     "random_words": (None, [_POINTER] + [_INTEGER] * 2),
     "products_pay": (ctypes.c_int, []),
     "product": (ctypes.c_int, [_POINTER] * 5 + [_INTEGER] * 7),
+    "thin_product": (ctypes.c_int, [_POINTER] * 3 + [_INTEGER] * 5),
+    "thin_weights": (ctypes.c_int, [_POINTER] * 3 + [_INTEGER] * 5),
     "perceptron": (_REAL, [_POINTER] * 14 + [_REAL] * 2 + [_INTEGER] * 7),
     "perceptron_backward": (ctypes.c_int, [_POINTER] * 14 + [_REAL] + [_INTEGER] * 8),
     "kinds": (ctypes.c_int64, [_POINTER] * 3 + [_INTEGER] * 2),

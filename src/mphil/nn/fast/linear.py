@@ -43,6 +43,12 @@ def product(left: Tensor, right: Tensor, bias: Tensor | None = None, sums: Tenso
     return out
 
 
+def thin_linear(x: Tensor, weight: Tensor) -> Tensor:
+    """A linear map without bias of rows of which most numbers are 0, compiled: (n, before) -> (n, after)."""
+    out: Tensor = _ThinLinear.apply(x, weight)  # type: ignore[no-untyped-call]
+    return out
+
+
 def ours(left: Tensor, right: Tensor) -> bool:
     """Whether a product is one for our loops, rather than for the BLAS of torch or its complaints."""
     fits = left.shape[1] == len(right) and left.dtype == right.dtype
@@ -69,3 +75,27 @@ class _Linear(torch.autograd.Function):
             return grad @ weight if ctx.needs_input_grad[0] else None, grad.T @ x, grad_bias
         grad_bias = grad.new_zeros(grad.shape[1]) if ctx.needs_input_grad[2] else None
         return product(grad, weight, sums=grad_bias), grad.T @ x, grad_bias
+
+
+class _ThinLinear(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor) -> Tensor:
+        ctx.save_for_backward(x, weight)
+        x, out = dense_rows(x), aligned(x.shape[0], weight.shape[0], x)
+        if kernels(x).thin_product(  # type: ignore[union-attr]
+            *map(address, (out, x, weight)), out.stride(0), x.stride(0), *x.shape, weight.shape[0]
+        ):
+            raise MemoryError("no room for the panels of a product")
+        return out
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Gradients:
+        x, weight = ctx.saved_tensors
+        if torch.is_grad_enabled():
+            return grad @ weight, grad.T @ x
+        x, grad, grad_weight = dense_rows(x), dense_rows(grad), torch.empty_like(weight)
+        if kernels(x).thin_weights(  # type: ignore[union-attr]
+            *map(address, (grad_weight, grad, x)), grad.stride(0), x.stride(0), *x.shape, weight.shape[0]
+        ):
+            raise MemoryError("no room for the panels of a product")
+        return product(grad, weight), grad_weight

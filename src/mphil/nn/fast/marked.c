@@ -105,3 +105,48 @@ void add_marked_turned(real *out, const Marked *m, const Factor *f, int64_t out_
         part(out, 0, a, m->marks, f->panels + from * f->padded, f, out_stride, 1, m->stride, width, deep);
     }
 }
+
+static void take_band(const Marked *m, const real *restrict x, int64_t stride, int64_t rows, int64_t width) {
+    for (int64_t r = 0; r < rows; r++) memcpy(m->rows + r * m->stride, x + r * stride, width * sizeof(real));
+}
+
+/* out = x weight^T, for rows of x of which many numbers are 0: (rows, depth) (columns, depth)^T, the rows of `out` with
+   room for whole vectors. Returns -1 without memory. */
+int thin_product(real *restrict out, const real *restrict x, const real *restrict weight, int64_t out_stride,
+                 int64_t stride, int64_t rows, int64_t depth, int64_t columns) {
+    const int64_t band = band_of(columns < depth ? depth : columns);
+    Factor right = {0};
+    Marked left = {0};
+    const int failed = new_broad_factor(&right, depth, columns) || new_marked(&left, band, depth);
+    if (!failed) fill_factor(&right, weight, 0, 1, depth);
+    for (int64_t r = 0; !failed && r < rows; r += band) {
+        const int64_t some = smaller(band, rows - r);
+        take_band(&left, x + r * stride, stride, some, depth);
+        multiply_marked(out + r * out_stride, &left, &right, out_stride, some);
+    }
+    free_factor(&right);
+    free_marked(&left);
+    return failed ? -1 : 0;
+}
+
+/* grad_weight = grad^T x, the gradient of `weight` given that of `out` above. Returns -1 without memory. */
+int thin_weights(real *restrict grad_weight, const real *restrict grad, const real *restrict x, int64_t grad_stride,
+                 int64_t stride, int64_t rows, int64_t depth, int64_t columns) {
+    const int64_t band = band_of(columns < depth ? depth : columns), whole = (columns + LANES - 1) / LANES * LANES;
+    Factor given = {0};
+    Marked left = {0};
+    real *sums = calloc(depth * whole, sizeof(real));
+    const int failed = new_broad_factor(&given, band, columns) || new_marked(&left, band, depth) || !sums;
+    for (int64_t r = 0; !failed && r < rows; r += band) {
+        given.depth = smaller(band, rows - r);
+        take_band(&left, x + r * stride, stride, given.depth, depth);
+        fill_factor(&given, grad + r * grad_stride, 0, grad_stride, 1);
+        add_marked_turned(sums, &left, &given, whole, depth);
+    }
+    for (int64_t c = 0; !failed && c < columns; c++)
+        for (int64_t k = 0; k < depth; k++) grad_weight[c * depth + k] = sums[k * whole + c];
+    free_factor(&given);
+    free_marked(&left);
+    free(sums);
+    return failed ? -1 : 0;
+}

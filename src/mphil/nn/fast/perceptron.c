@@ -17,9 +17,9 @@ static void activate(real *restrict to, const real *restrict x, const real *rest
 
 /* out = relu(normalised(x first^T + first_bias)) last^T + last_bias.
 
-   `hidden` (rows, width) gets what is normalised. With `weight` that is by its own statistics, row r counted count[r]
-   times: `columns` (4, width) gets them, and the running statistics move. Without it `columns` has scale and shift, and
-   there is no `hidden`. Returns the sum of the counts, or -1 without memory. */
+   `hidden` (rows, width) gets what is normalised; without `x` it is there already. With `weight` that is by its own
+   statistics, row r counted count[r] times: `columns` (4, width) gets them, and the running statistics move. Without it
+   `columns` has scale and shift, and there is no `hidden`. Returns the sum of the counts, or -1 without memory. */
 double perceptron(real *restrict out, real *restrict hidden, real *restrict columns, real *restrict running_mean,
                   real *restrict running_variance, int64_t *batches, const real *restrict x, const real *restrict first,
                   const real *restrict first_bias, const real *restrict last, const real *restrict last_bias,
@@ -33,13 +33,11 @@ double perceptron(real *restrict out, real *restrict hidden, real *restrict colu
     real *fresh = malloc(band * stride * sizeof(real) + 1);
     const int failed = new_factor(&up, before, width) || new_broad_factor(&down, width, after) ||
                        new_moments(&moments, width) || new_marked(&active, band, width) || !fresh;
-    if (!failed) {
-        fill_factor(&up, first, first_bias, 1, before);
-        fill_factor(&down, last, last_bias, 1, width);
-    }
+    if (!failed && x) fill_factor(&up, first, first_bias, 1, before);
+    if (!failed) fill_factor(&down, last, last_bias, 1, width);
     for (int64_t r = 0; !failed && weight && r < rows; r += band) {
         const int64_t some = smaller(band, rows - r);
-        multiply(hidden + r * stride, x + r * x_stride, &up, stride, x_stride, some);
+        if (x) multiply(hidden + r * stride, x + r * x_stride, &up, stride, x_stride, some);
         take_rows(&moments, hidden + r * stride, count ? count + r : 0, stride, some);
     }
     if (!failed && weight)
@@ -61,8 +59,9 @@ double perceptron(real *restrict out, real *restrict hidden, real *restrict colu
 
 /* Backwards through `perceptron`, which gave `hidden`, `columns` and `total`.
 
-   grad_x may be null. grad_hidden (rows, width) is room. grad_first and the gradients of both biases come as zeros;
-   grad_affine (2, width) gets those of weight and bias of the normalisation. Returns -1 without memory. */
+   grad_x may be null, and so may x if grad_first is. grad_hidden (rows, width) gets the gradient of what is normalised.
+   grad_first and the gradients of both biases come as zeros; grad_affine (2, width) gets those of weight and bias of the
+   normalisation. Returns -1 without memory. */
 int perceptron_backward(real *restrict grad_x, real *restrict grad_hidden, real *restrict grad_first,
                         real *restrict grad_first_bias, real *restrict grad_last, real *restrict grad_last_bias,
                         real *restrict grad_affine, const real *restrict grad, const real *restrict x,
@@ -78,10 +77,8 @@ int perceptron_backward(real *restrict grad_x, real *restrict grad_hidden, real 
     const int failed = new_factor(&down, after, width) || new_factor(&up, width, before) ||
                        new_factor(&known, band, before) || new_broad_factor(&given, band, after) ||
                        new_slopes(&slopes, width) || new_marked(&active, band, width) || !turned || !sums;
-    if (!failed) {
-        fill_factor(&down, last, 0, width, 1);
-        fill_factor(&up, first, 0, before, 1);
-    }
+    if (!failed) fill_factor(&down, last, 0, width, 1);
+    if (!failed && grad_x) fill_factor(&up, first, 0, before, 1);
     for (int64_t r = 0; !failed && r < rows; r += band) {
         const int64_t some = smaller(band, rows - r);
         const real *back = grad + r * grad_stride, *from = hidden + r * stride;
@@ -103,10 +100,11 @@ int perceptron_backward(real *restrict grad_x, real *restrict grad_hidden, real 
         real *here = grad_hidden + r * stride;
         correct(&slopes, here, hidden + r * stride, columns, count ? count + r : 0, stride, stride, some);
         if (grad_x) multiply(grad_x + r * grad_x_stride, here, &up, grad_x_stride, stride, some);
+        add_rows(grad_first_bias, here, stride, some, width);
+        if (!grad_first) continue;
         known.depth = some;
         fill_factor(&known, x + r * x_stride, 0, x_stride, 1);
         add_turned(grad_first, here, &known, turned, before, stride, width);
-        add_rows(grad_first_bias, here, stride, some, width);
     }
     free_factor(&down);
     free_factor(&up);

@@ -16,7 +16,7 @@ from mphil.nn.fast.normalise import NO_STEPS, Norm, Standardisation, Steps, plai
 
 def perceptron(
     x: Tensor,
-    first: tuple[Tensor, Tensor],
+    first: tuple[Tensor | None, Tensor],
     last: tuple[Tensor, Tensor],
     affine: tuple[Tensor, Tensor],
     counts: Tensor | None,
@@ -30,7 +30,8 @@ def perceptron(
 
     Args:
         x: (n_rows, before).
-        first: (hidden, before) and (hidden,), :math:`W_1` and :math:`b_1`.
+        first: (hidden, before) and (hidden,), :math:`W_1` and :math:`b_1`. Without :math:`W_1`, x has been multiplied
+            by it.
         last: (after, hidden) and (after,), :math:`W_2` and :math:`b_2`.
         affine: (hidden,) each, :math:`\gamma` and :math:`\beta`.
         counts: (n_rows,) how many nodes a row stands for, two or more in all; 1 each when not given.
@@ -56,7 +57,7 @@ def frozen_perceptron(
 
 def plain_perceptron(
     x: Tensor,
-    first: Tensor,
+    first: Tensor | None,
     first_bias: Tensor,
     last: Tensor,
     last_bias: Tensor,
@@ -67,14 +68,14 @@ def plain_perceptron(
     eps: float,
 ) -> Tensor:
     """What `perceptron` does in torch, but for the running statistics; differentiable as often as one likes."""
-    hidden = torch.nn.functional.linear(x, first, first_bias)
+    hidden = x + first_bias if first is None else torch.nn.functional.linear(x, first, first_bias)
     active = plain_standardised(hidden, weight, bias, counts, eps).relu()
     return torch.nn.functional.linear(active, last, last_bias)
 
 
 def _forward(
     x: Tensor,
-    first: Tensor,
+    first: Tensor | None,
     first_bias: Tensor,
     last: Tensor,
     last_bias: Tensor,
@@ -84,15 +85,19 @@ def _forward(
     counts: Tensor | None = None,
     norm: Norm | None = None,
 ) -> tuple[Tensor, float]:
-    """The result, and how many nodes there are. Without `hidden`, `columns` says how to normalise."""
-    x = dense_rows(x)
+    """The result, and how many nodes there are. Without `hidden`, `columns` says how to normalise.
+
+    Without `first`, `hidden` is x.
+    """
+    x, width = dense_rows(x), last.shape[1]
     out = aligned(x.shape[0], last.shape[0], x)
+    given = (None, None, None) if first is None else (x, first, first_bias)
     running = (None,) * 3 if norm is None else (norm.running_mean, norm.running_variance, norm.batches)
     total = kernels(x).perceptron(  # type: ignore[union-attr]
-        *map(address, (out, hidden, columns, *running, x, first, first_bias, last, last_bias, *affine, counts)),
+        *map(address, (out, hidden, columns, *running, *given, last, last_bias, *affine, counts)),
         *((0.0, 0.0) if norm is None else (norm.eps, norm.momentum)),
-        *(out.stride(0), first.shape[0] if hidden is None else hidden.stride(0), x.stride(0)),
-        *(*x.shape, first.shape[0], last.shape[0]),
+        *(out.stride(0), width if hidden is None else hidden.stride(0), x.stride(0)),
+        *(x.shape[0], 0 if first is None else x.shape[1], width, last.shape[0]),
     )
     if total < 0:
         raise MemoryError("no room for the bands of a hidden layer")
@@ -104,7 +109,7 @@ class _Perceptron(torch.autograd.Function):
     def forward(
         ctx: Any,
         x: Tensor,
-        first: Tensor,
+        first: Tensor | None,
         first_bias: Tensor,
         last: Tensor,
         last_bias: Tensor,
@@ -117,9 +122,13 @@ class _Perceptron(torch.autograd.Function):
         outer_norm: Norm | None,
         steps: Steps,
     ) -> Tensor:
-        hidden, columns = aligned(x.shape[0], first.shape[0], x), x.new_empty(4, first.shape[0])
+        width = last.shape[1]
+        hidden = dense_rows(x) if first is None else aligned(x.shape[0], width, x)
+        columns = x.new_empty(4, width)
         given = (x, first, first_bias, last, last_bias)
         out, total = _forward(*given, columns, hidden, (weight, bias), counts, norm)
+        if first is None:  # it is missing from the mean, and changes nothing else
+            norm.running_mean.add_(first_bias, alpha=norm.momentum)
         ctx.columns, ctx.counts, ctx.total, ctx.eps, ctx.outer = columns, counts, total, norm.eps, None
         if outer_weight is None or outer_bias is None or outer_norm is None:
             ctx.save_for_backward(*given, weight, bias, None, None, hidden, None)
@@ -141,19 +150,21 @@ class _Perceptron(torch.autograd.Function):
             )
             return *found, None, None, None, None
         grad, *grad_outer = (grad, None, None) if ctx.outer is None else ctx.outer.backward(out, grad)
-        x, grad, width, after = dense_rows(x), dense_rows(grad), first.shape[0], last.shape[0]
-        grad_x = aligned(x.shape[0], x.shape[1], x) if ctx.needs_input_grad[0] else None
-        room = aligned(x.shape[0], width, x)
-        grad_first, grad_last = torch.zeros_like(first), torch.empty_like(last)
+        x, grad, width, after = dense_rows(x), dense_rows(grad), last.shape[1], last.shape[0]
+        before = 0 if first is None else x.shape[1]
+        grad_x = aligned(x.shape[0], before, x) if ctx.needs_input_grad[0] and first is not None else None
+        grad_hidden = hidden.new_empty_strided(hidden.shape, hidden.stride())
+        grad_first = None if first is None else torch.zeros_like(first)
         grad_first_bias, grad_last_bias = x.new_zeros(width), x.new_zeros(after)
-        grad_affine = x.new_empty(2, width)
-        pointers = (grad_x, room, grad_first, grad_first_bias, grad_last, grad_last_bias, grad_affine)
+        grad_last, grad_affine = torch.empty_like(last), x.new_empty(2, width)
+        pointers = (grad_x, grad_hidden, grad_first, grad_first_bias, grad_last, grad_last_bias, grad_affine)
         if kernels(x).perceptron_backward(  # type: ignore[union-attr]
             *map(address, (*pointers, grad, x, hidden, ctx.columns, first, last, ctx.counts)),
             *(ctx.total, 0 if grad_x is None else grad_x.stride(0), grad.stride(0), hidden.stride(0), x.stride(0)),
-            *(*x.shape, width, after),
+            *(x.shape[0], before, width, after),
         ):
             raise MemoryError("no room for the bands of a hidden layer")
+        grad_x = grad_hidden if first is None else grad_x
         grads = (grad_x, grad_first, grad_first_bias, grad_last, grad_last_bias, *grad_affine.unbind(), *grad_outer)
         return *grads, None, None, None, None
 
