@@ -87,7 +87,7 @@ class MPHIL(Method):
         projector_width: hidden size of the projector as a share of the encoder's width.
         attention_width: d', size of the attention's space; 0 = p.
         attention_over: softmax over the prototypes of a class, or over all of them.
-        attention_bias: give the attention's two linear maps a bias.
+        attention_bias: give the attention's queries a bias; one of the keys would cancel in the softmax.
         scoring: `exp` as in the paper; `product` is weight times similarity without exponential or temperature, with
             unpruned weights taken after the update. Its gradient reaches prototypes through the attention only.
         separation_form: `ratio` as in the paper, or `summed` positives.
@@ -150,7 +150,7 @@ class MPHIL(Method):
         )
         if update not in ("ema-uniform", "ema-hard"):
             self.query = nn.Linear(size, attention_width or size, bias=attention_bias)
-            self.key = nn.Linear(size, attention_width or size, bias=attention_bias)
+            self.key = nn.Linear(size, attention_width or size, bias=False)
         bank = sphere.random_prototypes(task.n_tasks, task.n_classes, prototypes, size)
         self.prototypes: Tensor
         if update == "gradient":
@@ -163,8 +163,8 @@ class MPHIL(Method):
         z = self.place(nodes, batch)
         membership = one_hot(batch.y, self.task.n_classes).to(z.dtype)
         log_weights = self.weigh(z, self.bank())
-        prototypes = self.move(z, membership, log_weights)
-        scaled = sphere.similarity(z, prototypes) / self.temperature
+        prototypes, moved = self.move(z, membership, log_weights)
+        scaled = sphere.similarity(z / self.temperature, prototypes)
         scores_by_class = self.classify(z, prototypes, log_weights, scaled)
 
         known = labelled(batch.y)
@@ -172,7 +172,7 @@ class MPHIL(Method):
         losses = Losses(classification=masked_mean(entropy, known) / (self.task.n_classes if self.class_mean else 1))
         if self.separation:
             separate = sphere.separation_loss if self.separation_form == "ratio" else sphere.summed_separation_loss
-            losses["separation"] = self.separation * share(separate(prototypes, self.separation_temperature))
+            losses["separation"] = self.separation * share(separate(prototypes, self.separation_temperature, moved))
         if self.matching:
             losses["matching"] = self.matching * masked_mean(sphere.matching_loss(scaled, membership), known)
         if self.score_weight and scores is not None:
@@ -217,24 +217,28 @@ class MPHIL(Method):
             return sphere.nearest(sphere.similarity(z, prototypes))
         if self.update == "ema-uniform":
             return z.new_full((len(z), *prototypes.shape[:-1]), 1 / prototypes.shape[-2]).log()
-        log_weights = sphere.attention(self.query(z), self.key(prototypes), self.attention_over)
+        log_weights = sphere.attention(self.query(z), self.key.weight, prototypes, self.attention_over)
         return sphere.prune(log_weights, self.keep) if pruned else log_weights
 
-    def move(self, z: Tensor, membership: Tensor, log_weights: Tensor) -> Tensor:
-        """In training, move the prototypes by the batch; this step's carry gradient (eq: update_prototype)."""
+    def move(self, z: Tensor, membership: Tensor, log_weights: Tensor) -> tuple[Tensor, Tensor | None]:
+        """In training, move the prototypes by the batch; this step's carry gradient (eq: update_prototype).
+
+        Returns:
+            (T, C, K, p) where they are now, and (n,) those that moved, or None if batches do not move them.
+        """
         if not self.training or not self.update.startswith("ema"):
-            return self.bank()
+            return self.bank(), None
         with torch.set_grad_enabled(self.differentiable_update and torch.is_grad_enabled()):
-            sums, weight = map(total, sphere.received(log_weights, membership, z))
-            moved = sphere.move(self.prototypes, sums, weight, self.momentum)
+            slots, sums = sphere.received(log_weights, membership, z, total)
+            moved = sphere.move(self.prototypes, slots, sums, self.momentum)
         self.prototypes = moved.detach()
-        return moved
+        return moved, slots
 
     def classify(self, z: Tensor, prototypes: Tensor, log_weights: Tensor, scaled: Tensor | None = None) -> Tensor:
         """Log score of every class (B, T, C) (classify); `scaled` similarities are computed unless they are given."""
         if self.scoring == "exp":
             if scaled is None:
-                scaled = sphere.similarity(z, prototypes) / self.temperature
+                scaled = sphere.similarity(z / self.temperature, prototypes)
             return sphere.class_logits(scaled, log_weights, self.aggregate)
         fresh = self.weigh(z, prototypes, pruned=False)
         return sphere.product_logits(sphere.similarity(z, prototypes.detach()), fresh, self.aggregate)
@@ -252,8 +256,8 @@ class MPHIL(Method):
         z = torch.cat([points for points, _ in placed])
         membership = torch.cat([members for _, members in placed]).to(z.dtype)
         if self.update == "epoch-mean":
-            sums, weight = sphere.received(self.weigh(z, self.prototypes), membership, z)
-            self.prototypes = sphere.move(self.prototypes, sums, weight, momentum=0.0)
+            slots, sums = sphere.received(self.weigh(z, self.prototypes), membership, z)
+            self.prototypes = sphere.move(self.prototypes, slots, sums, momentum=0.0)
         else:
             self.prototypes = sphere.class_kmeans(z, membership, self.prototypes)
 
@@ -274,7 +278,7 @@ class MPHIL(Method):
         Up to a constant, the negative log-likelihood under a mixture of von Mises-Fisher distributions, one a class;
         averaged over tasks.
         """
-        scaled = sphere.similarity(self.embed(batch), self.bank()) / self.temperature
+        scaled = sphere.similarity(self.embed(batch) / self.temperature, self.bank())
         likelihood = scaled.logsumexp(-1) - math.log(scaled.shape[-1])
         return -likelihood.amax(-1).mean(-1)
 

@@ -8,6 +8,7 @@ slots are :math:`-\infty` and nothing overflows.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any, Literal
 
 import torch
@@ -33,22 +34,30 @@ def random_prototypes(tasks: int, classes: int, slots: int, size: int) -> Tensor
 
 
 def similarity(z: Tensor, prototypes: Tensor) -> Tensor:
-    r""":math:`\langle \mu^{(c)}_k, \hat z_b \rangle`: (B, p), (T, C, K, p) -> (B, T, C, K)."""
-    return (z @ prototypes.flatten(0, -2).T).view(len(z), *prototypes.shape[:-1])
+    r""":math:`\langle \mu^{(c)}_k, \hat z_b \rangle`: (B, p), (T, C, K, p) -> (B, T, C, K).
+
+    In memory K comes before T and C, so that a sum over the few prototypes of a class is one over vectors of classes.
+    """
+    slots = prototypes.movedim(2, 0)
+    return (z @ slots.flatten(0, 2).T).view(len(z), *slots.shape[:-1]).movedim(1, -1)
 
 
-def attention(query: Tensor, key: Tensor, over: Literal["class", "all"] = "class") -> Tensor:
+def attention(query: Tensor, key: Tensor, prototypes: Tensor, over: Literal["class", "all"] = "class") -> Tensor:
     r"""Log assignment weights :math:`\log W = \log\mathrm{softmax}_k\big(QK^\top / \sqrt{d'}\big)` (eq: att).
+
+    The keys :math:`K = M W_K^\top` are never made: :math:`Q K^\top = (Q W_K) M^\top`. A bias of theirs would add the
+    same to all scores of a sample, so there is none.
 
     Args:
         query: (B, d') samples.
-        key: (T, C, K, d') prototypes.
+        key: (d', p), :math:`W_K`.
+        prototypes: (T, C, K, p).
         over: softmax over the K prototypes of each class, or over `all` C * K of a task.
 
     Returns:
         (B, T, C, K) logarithms of the weights.
     """
-    scores = similarity(query, key) / math.sqrt(key.shape[-1])
+    scores = similarity(query @ key / math.sqrt(len(key)), prototypes)
     if over == "class":
         # With a handful of prototypes a class, torch's own log_softmax takes twice as long.
         return scores - scores.logsumexp(-1, keepdim=True)
@@ -65,28 +74,30 @@ def prune(log_weights: Tensor, keep: int) -> Tensor:
     """Keep the `keep` largest of the K weights of each class, as they are; the rest become 0 (-inf)."""
     if keep >= log_weights.shape[-1]:
         return log_weights
-    kept = log_weights.topk(keep, dim=-1).indices if keep > 1 else log_weights.argmax(-1, keepdim=True)
-    mask = torch.ones_like(log_weights, dtype=torch.bool).scatter(-1, kept, False)
-    return log_weights.masked_fill(mask, -math.inf)
+    kept = log_weights.topk(keep, dim=-1) if keep > 1 else log_weights.max(-1, keepdim=True)
+    return torch.full_like(log_weights, -math.inf).scatter_(-1, kept.indices, kept.values)
 
 
-def received(log_weights: Tensor, membership: Tensor, z: Tensor) -> tuple[Tensor, Tensor]:
-    r"""What a batch sends to each prototype: :math:`\sum_i 1(y_i = c)\, W^{(c)}_{ik}\, \hat z_i` and the total weight.
+def received(
+    log_weights: Tensor, membership: Tensor, z: Tensor, total: Callable[[Tensor], Tensor] = lambda part: part
+) -> tuple[Tensor, Tensor]:
+    r"""What a batch sends to prototypes: :math:`\sum_i 1(y_i = c)\, W^{(c)}_{ik}\, \hat z_i`, where it sends anything.
 
     Args:
         log_weights: (B, T, C, K).
         membership: (B, T, C) 1 where graph b has class c in task t; a missing label is a row of zeros.
         z: (B, p).
+        total: from the sum over these graphs to that over all of a batch, if others have some of them.
 
     Returns:
-        (T, C, K, p) sums and (T, C, K) weights.
+        (n,) the prototypes that received something, as rows of all T * C * K, and (n, p) what they received.
     """
-    weights = log_weights.exp() * membership.unsqueeze(-1)
-    sums = (weights.flatten(1).T @ z).view(*weights.shape[1:], z.shape[1])
-    return sums, weights.sum(0)
+    weights = (log_weights.exp() * membership.unsqueeze(-1)).flatten(1)
+    slots = (total(weights.detach().sum(0)) > 0).nonzero().squeeze(1)
+    return slots, total(weights.index_select(1, slots).T @ z)
 
 
-def move(prototypes: Tensor, sums: Tensor, weight: Tensor, momentum: float) -> Tensor:
+def move(prototypes: Tensor, slots: Tensor, sums: Tensor, momentum: float) -> Tensor:
     r"""The prototypes after a batch (eq: update_prototype).
 
     .. math:: \mu \leftarrow \mathrm{Norm}\Big(\alpha\,\mu + (1-\alpha) \sum_i 1(y_i=c)\, W_{ik}\, \hat z_i\Big)
@@ -94,8 +105,11 @@ def move(prototypes: Tensor, sums: Tensor, weight: Tensor, momentum: float) -> T
     It is a sum over the batch, not a mean: the same momentum moves prototypes faster in larger batches. A prototype
     that received nothing stays where it is, and so does one whose sum has no direction.
     """
-    moved = unit(momentum * prototypes + (1 - momentum) * sums)
-    return torch.where((weight.unsqueeze(-1) > 0) & moved.any(-1, keepdim=True), moved, prototypes)
+    flat = prototypes.flatten(0, 2)
+    before = flat.index_select(0, slots)
+    moved = unit(momentum * before + (1 - momentum) * sums)
+    moved = torch.where(moved.any(-1, keepdim=True), moved, before)
+    return flat.index_copy(0, slots, moved).view_as(prototypes)
 
 
 def class_logits(scaled: Tensor, log_weights: Tensor, aggregate: Aggregate = "max") -> Tensor:
@@ -154,7 +168,7 @@ def matching_loss(scaled: Tensor, membership: Tensor) -> Tensor:
     return ((by_class.logsumexp(-1, keepdim=True) - by_class) * membership).sum(-1)
 
 
-def separation_loss(prototypes: Tensor, temperature: float) -> Tensor:
+def separation_loss(prototypes: Tensor, temperature: float, moved: Tensor | None = None) -> Tensor:
     r"""Prototype separation (ps): prototypes of one class together, those of different classes apart.
 
     .. math:: -\frac{1}{CK}\sum_{c,k}\log
@@ -163,32 +177,39 @@ def separation_loss(prototypes: Tensor, temperature: float) -> Tensor:
 
     The denominator leaves out the own class, so the loss can be negative. With K = 1 there is nothing to pull
     together and the numerator is left out. Averaged over tasks.
+
+    Args:
+        prototypes: (T, C, K, p).
+        temperature: :math:`\tau`.
+        moved: (n,) those that have a gradient, as rows of all T * C * K; all of them when not given.
     """
-    apart, within = _pairs(prototypes, temperature)
+    apart, within = _pairs(prototypes, temperature, moved)
     return (apart - within.logsumexp(-1)).mean() if prototypes.shape[2] > 1 else apart.mean()
 
 
-def summed_separation_loss(prototypes: Tensor, temperature: float) -> Tensor:
+def summed_separation_loss(prototypes: Tensor, temperature: float, moved: Tensor | None = None) -> Tensor:
     r"""Prototype separation as in the authors' code: positives summed, the denominator over all other prototypes.
 
     .. math:: -\frac{1}{CK}\sum_{c,k}\Big[\sum_{i\ne k} s_{ki} - \log\sum_{(c',j)\ne(c,k)} e^{s_{kj}}\Big],
               \qquad s = \langle\mu,\mu'\rangle/\tau
+
+    Arguments as in `separation_loss`.
     """
-    apart, within = _pairs(prototypes, temperature)
+    apart, within = _pairs(prototypes, temperature, moved)
     if prototypes.shape[2] == 1:
         return apart.mean()
     together = within.masked_fill(within == -math.inf, 0.0).sum(-1)
     return (apart.logaddexp(within.logsumexp(-1)) - together).mean()
 
 
-def _pairs(prototypes: Tensor, temperature: float) -> tuple[Tensor, Tensor]:
+def _pairs(prototypes: Tensor, temperature: float, moved: Tensor | None) -> tuple[Tensor, Tensor]:
     """Scaled similarities of each prototype to the others.
 
     Returns:
         (T, C, K) logarithm of the sum of their exponentials over all other classes, and (T, C, K, K) those to the
         prototypes of its own class, -inf to itself.
     """
-    apart, within = _Pairs.apply(prototypes, temperature)  # type: ignore[no-untyped-call]
+    apart, within = _Pairs.apply(prototypes, temperature, moved)  # type: ignore[no-untyped-call]
     itself = torch.eye(prototypes.shape[2], dtype=torch.bool, device=prototypes.device)
     return apart, within.masked_fill(itself, -math.inf)
 
@@ -197,7 +218,7 @@ class _Pairs(torch.autograd.Function):
     """All (C * K)^2 pairs at once; since they are symmetric, one product gives both halves of the gradient."""
 
     @staticmethod
-    def forward(ctx: Any, prototypes: Tensor, temperature: float) -> tuple[Tensor, Tensor]:
+    def forward(ctx: Any, prototypes: Tensor, temperature: float, moved: Tensor | None) -> tuple[Tensor, Tensor]:
         tasks, classes, slots, _ = prototypes.shape
         flat = prototypes.flatten(1, 2)
         pairs = flat / temperature @ flat.mT
@@ -205,18 +226,24 @@ class _Pairs(torch.autograd.Function):
         within = own.clone(memory_format=torch.contiguous_format)
         own.fill_(-math.inf)
         shares = pairs.softmax(-1)
-        ctx.save_for_backward(flat, shares)
+        ctx.save_for_backward(flat, shares, moved)
         ctx.temperature = temperature
         # A share is exp(similarity - log of the sum), the largest one too.
         return (pairs.amax(-1) - shares.amax(-1).log()).view(tasks, classes, slots), within
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, grad: Tensor, grad_within: Tensor) -> tuple[Tensor, None]:
-        flat, shares = ctx.saved_tensors
+    def backward(ctx: Any, grad: Tensor, grad_within: Tensor) -> tuple[Tensor, None, None]:
+        flat, shares, moved = ctx.saved_tensors
         felt = shares * grad.flatten(1).unsqueeze(-1)
         _own_class(felt, grad.shape[1]).copy_(grad_within)
-        return ((felt + felt.mT) @ (flat / ctx.temperature)).view(*grad.shape, -1), None
+        scaled = flat / ctx.temperature
+        if moved is None or len(flat) > 1:
+            found = (felt + felt.mT) @ scaled
+        else:
+            felt = felt[0].index_select(0, moved) + felt[0].index_select(1, moved).T
+            found = torch.zeros_like(scaled).index_copy_(1, moved, (felt @ scaled[0]).unsqueeze(0))
+        return found.view(*grad.shape, -1), None, None
 
 
 def _own_class(pairs: Tensor, classes: int) -> Tensor:

@@ -278,7 +278,8 @@ def test_sizes_of_the_release():
     model, _ = build(**preset("release"))
     assert [tuple(layer.weight.shape) for layer in (model.projector[0], model.projector[2])] == [(6, 6), (300, 6)]
     assert model.query.weight.shape == (128, 300)
-    assert model.query.bias.shape == model.key.bias.shape == (128,)
+    assert model.query.bias.shape == (128,)
+    assert model.key.bias is None, "it would add the same to all scores of a sample"
     assert [tuple(layer.weight.shape) for layer in (model.score_head[0], model.score_head[3])] == [(12, 6), (6, 12)]
 
 

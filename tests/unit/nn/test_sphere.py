@@ -127,7 +127,7 @@ def test_similarity(case):
 @quick
 @given(case=cases())
 def test_attention(over, case):
-    log_weights = sphere.attention(case.z @ case.W_Q.T, case.M @ case.W_K.T, over)
+    log_weights = sphere.attention(case.z @ case.W_Q.T, case.W_K, case.M, over)
     lists = (tensor.tolist() for tensor in (case.z, case.M, case.W_Q, case.W_K))
     same(log_weights.exp(), reference.attention(*lists, over_all=over == "all"))
     total = log_weights.exp().sum((-1, -2) if over == "all" else -1)
@@ -135,13 +135,14 @@ def test_attention(over, case):
 
 
 def test_attention_is_over_each_class_unless_told():
-    query, key = SMALL.z @ SMALL.W_Q.T, SMALL.M @ SMALL.W_K.T
-    assert torch.equal(sphere.attention(query, key), sphere.attention(query, key, "class"))
+    given = SMALL.z @ SMALL.W_Q.T, SMALL.W_K, SMALL.M
+    assert torch.equal(sphere.attention(*given), sphere.attention(*given, "class"))
 
 
 @pytest.mark.parametrize("over", ["class", "all"])
 def test_attention_gradient(over):
-    assert gradcheck(lambda q, k: sphere.attention(q, k, over), (leaf(SMALL.z), leaf(SMALL.M)))
+    given = (SMALL.z @ SMALL.W_Q.T, SMALL.W_K, SMALL.M)
+    assert gradcheck(lambda q, k, M: sphere.attention(q, k, M, over), tuple(map(leaf, given)))
 
 
 @quick
@@ -154,7 +155,7 @@ def test_nearest(case):
 @quick
 @given(case=cases())
 def test_prune(case):
-    log_weights = sphere.attention(case.z @ case.W_Q.T, case.M @ case.W_K.T)
+    log_weights = sphere.attention(case.z @ case.W_Q.T, case.W_K, case.M)
     same(sphere.prune(log_weights, case.n).exp(), reference.prune(log_weights.exp().tolist(), case.n))
 
 
@@ -202,6 +203,15 @@ def test_move_gradient_through_embeddings_weights_and_prototypes():
     log_weights = torch.randn(3, 2, 2, 3, dtype=torch.float64).log_softmax(-1)
     leaves = (leaf(SMALL.z), leaf(SMALL.M), leaf(log_weights))
     assert gradcheck(lambda z, M, w: moved_by(z, M, w, SMALL.membership, 0.6), leaves)
+
+
+@quick
+@given(case=cases())
+def test_only_prototypes_that_receive_something_are_named(case):
+    slots, sums = sphere.received(case.log_weights, case.membership, case.z)
+    weights = (case.log_weights.exp() * case.membership.unsqueeze(-1)).flatten(1)
+    assert slots.tolist() == weights.sum(0).nonzero().squeeze(1).tolist()
+    torch.testing.assert_close(sums, (weights.T @ case.z)[slots])
 
 
 def test_it_is_a_sum_over_the_batch_not_a_mean():
@@ -291,7 +301,7 @@ def test_mean_and_sum_give_equal_probabilities(case):
 @quick
 @given(case=cases())
 def test_product_logits_as_released(case):
-    log_weights = sphere.attention(case.z @ case.W_Q.T, case.M @ case.W_K.T, "all")
+    log_weights = sphere.attention(case.z @ case.W_Q.T, case.W_K, case.M, "all")
     found = sphere.product_logits(sphere.similarity(case.z, case.M), log_weights)
     same(found, reference.released_logits(log_weights.exp().tolist(), case.z.tolist(), case.M.tolist()))
 
@@ -352,6 +362,17 @@ class TestSeparation:
     @pytest.mark.parametrize("case", [SMALL, SINGLE])
     def test_gradient(self, found, expected, case):
         assert gradcheck(lambda M: found(M, 0.5), leaf(case.M))
+
+    @quick
+    @given(case=cases(), share=st.sampled_from([0.0, 0.4, 1.0]))
+    def test_gradient_of_those_that_moved(self, found, expected, case, share):
+        every, some = leaf(case.M), leaf(case.M)
+        moved = (torch.rand(case.T * case.C * case.K) < share).nonzero().squeeze(1)
+        found(every, case.tau).backward()
+        found(some, case.tau, moved).backward()
+        assert every.grad is not None
+        assert some.grad is not None
+        torch.testing.assert_close(some.grad.view(-1, case.p)[moved], every.grad.view(-1, case.p)[moved])
 
     @pytest.mark.parametrize("K", [1, 3])
     def test_identical_prototypes(self, found, expected, K):
