@@ -18,6 +18,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import torch
@@ -107,7 +108,7 @@ def _call(loops: ctypes.CDLL, given: Given) -> tuple[Tensor, Tensor]:
     fixed = [library.address(t) for t in (h, source, target, None, bond, code, None)]
     loops.aggregate(library.address(out), *fixed, n, n, len(source), bonds, width)
     first = map(library.address, (grad_h, grad_bond, None, grad))
-    loops.aggregate_backward(*first, *fixed, width, n, len(source), width)
+    loops.aggregate_backward(*first, *fixed, width, n, n, len(source), width)
     return out, grad_h
 
 
@@ -212,7 +213,7 @@ def main() -> None:
         check(ways, case)
         works = [lambda way=way, case=case: [way(case) for _ in range(5)] for way in ways.values()]
         for name, seconds in zip(ways, in_turns(40, *works), strict=True):
-            found[name][shape] = round(200 * seconds, 3)
+            found[name][shape] = round(200 * median(seconds), 3)
     for name, row in found.items():
         print(f"{name:18}", row.get("left out") or f"{row}  (ms forward + backward; seconds until the first result)")
     record = {

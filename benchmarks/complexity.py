@@ -16,7 +16,7 @@ import json
 import time
 from collections.abc import Callable
 from pathlib import Path
-from statistics import linear_regression
+from statistics import linear_regression, median
 from typing import Any
 
 import numpy as np
@@ -87,7 +87,7 @@ def exponent(sizes: list[int], amounts: list[float]) -> float:
 def measure(turns: int) -> dict[str, Any]:
     settings = {(what, f): BASE | {what: BASE[what] * f} for what in BASE for f in FACTORS}
     seconds = in_turns(turns, *(training_step(**setting) for setting in settings.values()))
-    taken = dict(zip(settings, seconds, strict=True))
+    taken = dict(zip(settings, map(median, seconds), strict=True))
     found = {}
     for what, base in BASE.items():
         sizes = [base * f for f in FACTORS]

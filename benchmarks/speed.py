@@ -4,9 +4,10 @@
     OMP_NUM_THREADS=1 python benchmarks/speed.py --quick    # about one, rougher
 
 Every row is a ratio of processor seconds of one thread: ours and the yardstick (benchmarks/plain.py: the same method
-and weights in `GINEConv`, `DataLoader` and Adam) take turns in one process, medians are compared, so that what else the
-machine does weighs on both alike. Before anything is timed, both must give the same loss. Memory is that of a process
-of its own. `side by side` compares seconds on the clock and means something on idle cores only.
+and weights in `GINEConv`, `DataLoader` and Adam) take turns in one process, and the median is taken of the ratios of
+turns that follow on each other, so that what else the machine does weighs on both alike. Before anything is timed, both
+must give the same loss. Memory is that of a process of its own. `side by side` compares seconds on the clock and means
+something on idle cores only.
 
 Adds one line to benchmarks/results/speed.jsonl: command, machine, versions, every figure.
 """
@@ -14,6 +15,8 @@ Adds one line to benchmarks/results/speed.jsonl: command, machine, versions, eve
 from __future__ import annotations
 
 import argparse
+import functools
+import itertools
 import json
 import math
 import os
@@ -47,6 +50,7 @@ from mphil.methods.base import Method, Progress
 from mphil.nn.dropout import Dropout
 from mphil.nn.fast.library import status
 from mphil.task import Task
+from mphil.training.memory import kept_memory
 from plain import plain_epoch, plain_method, plain_predictions
 
 RESULTS = Path(__file__).parent / "results" / "speed.jsonl"
@@ -54,10 +58,15 @@ BATCH, EVAL_BATCH = 128, 1024
 GOALS: dict[str, float] = json.loads(Path(__file__).with_name("goals.json").read_text())
 """At least so many times less time or memory; growth and classes compare us with ourselves."""
 
-PRODUCTS = ("aten::mm", "aten::addmm", "_Linear", "_LinearBackward", "_Perceptron", "_PerceptronBackward")
+PRODUCTS = (
+    *("aten::mm", "aten::addmm", "_Linear", "_LinearBackward", "_ThinLinear", "_ThinLinearBackward"),
+    *("_Perceptron", "_PerceptronBackward"),
+)
 """Where products are made; perceptrons have a normalisation between two of them."""
 FLOPS: dict[str, Callable[[Any], int]] = {
     "product": lambda given: 2 * math.prod(given[-3:]),
+    "thin_product": lambda given: 2 * math.prod(given[-3:]),
+    "thin_weights": lambda given: 2 * math.prod(given[-3:]),
     "perceptron": lambda given: 2 * given[-4] * given[-2] * (given[-3] + given[-1]),
     "perceptron_backward": lambda given: (
         2 * given[-4] * given[-2] * ((1 if given[0] is None else 2) * given[-3] + 2 * given[-1])
@@ -86,14 +95,15 @@ class Problem:
         torch.manual_seed(0)
         return build_method(name, self.task, self.config, {})
 
-    def epoch(self, method: Method, optimizer: torch.optim.Optimizer) -> None:
+    def epochs(self, method: Method, optimizer: torch.optim.Optimizer, number: int = 1) -> None:
         """What the trainer does."""
         method.train()
-        for batch in self.loader.epoch(0, 0):
-            optimizer.zero_grad(set_to_none=True)
-            method.loss(batch, Progress()).total.backward()
-            clip_grad_norm_(optimizer.param_groups[0]["params"], 5.0)
-            optimizer.step()
+        with kept_memory():
+            for batch in itertools.chain.from_iterable(self.loader.epoch(0, epoch) for epoch in range(number)):
+                optimizer.zero_grad(set_to_none=True)
+                method.loss(batch, Progress()).total.backward()
+                clip_grad_norm_(optimizer.param_groups[0]["params"], 5.0)
+                optimizer.step()
 
     def training(self, name: str) -> tuple[Work, Work]:
         """An epoch of the yardstick and one of ours."""
@@ -101,7 +111,7 @@ class Problem:
         theirs = plain_method(ours)
         mine = torch.optim.Adam(ours.parameters(), lr=1e-3, fused=True)
         plain = torch.optim.Adam(theirs.parameters(), lr=1e-3)
-        return lambda: plain_epoch(theirs, self.graphs, BATCH, plain), lambda: self.epoch(ours, mine)
+        return lambda: plain_epoch(theirs, self.graphs, BATCH, plain), lambda: self.epochs(ours, mine)
 
     def check(self, name: str) -> None:
         """Same weights, same batch, no dropout: the same loss, or the times mean nothing."""
@@ -116,14 +126,15 @@ class Problem:
             raise AssertionError(f"{name} on {self.name}: the yardstick's loss is {losses[0]}, ours is {losses[1]}")
 
 
-def problems(molecules: int, motifs: int) -> tuple[Problem, Problem]:
+def molecules(graphs: int) -> Problem:
     name = "good-hiv-scaffold" if find("hiv") is not None else "decoy-scaffold"
     data = benchmark(name)
-    store = _some(data.store, data.split.train, molecules)
-    first = Problem(name, store, data.task, layers=3, width=300)
-    data = benchmark("good-motif-basis", graphs=max(3000, 2 * motifs))
-    second = Problem("good-motif-basis", _some(data.store, data.split.train, motifs), data.task, layers=4, width=128)
-    return first, second
+    return Problem(name, _some(data.store, data.split.train, graphs), data.task, layers=3, width=300)
+
+
+def motifs(graphs: int) -> Problem:
+    data = benchmark("good-motif-basis", graphs=max(3000, 2 * graphs))
+    return Problem("good-motif-basis", _some(data.store, data.split.train, graphs), data.task, layers=4, width=128)
 
 
 def _some(store: GraphStore, part: torch.Tensor, n: int) -> GraphStore:
@@ -131,8 +142,8 @@ def _some(store: GraphStore, part: torch.Tensor, n: int) -> GraphStore:
     return store.select(part[order[:n]])
 
 
-def in_turns(repeats: int, *works: Work) -> list[float]:
-    """Median processor seconds of each, one after the other, again and again; the first turn warms up."""
+def in_turns(repeats: int, *works: Work) -> list[list[float]]:
+    """Processor seconds of each, one after the other, again and again; the first turn warms up."""
     taken: list[list[float]] = [[] for _ in works]
     for turn in range(repeats + 1):
         for seconds, work in zip(taken, works, strict=True):
@@ -140,13 +151,18 @@ def in_turns(repeats: int, *works: Work) -> list[float]:
             work()
             if turn:
                 seconds.append(time.process_time() - start)
-    return [median(seconds) for seconds in taken]
+    return taken
+
+
+def ratio(slow: list[float], fast: list[float]) -> float:
+    """Median over the turns."""
+    return median(one / other for one, other in zip(slow, fast, strict=True))
 
 
 def against(plain: Work, ours: Work, graphs: int, repeats: int) -> dict[str, float]:
     slow, fast = in_turns(repeats, plain, ours)
-    per_thousand = [round(seconds / graphs * 1000, 4) for seconds in (slow, fast)]
-    return {"plain": per_thousand[0], "ours": per_thousand[1], "times": round(slow / fast, 2)}
+    per_thousand = [round(median(seconds) / graphs * 1000, 4) for seconds in (slow, fast)]
+    return {"plain": per_thousand[0], "ours": per_thousand[1], "times": round(ratio(slow, fast), 2)}
 
 
 def inference(problem: Problem, repeats: int) -> dict[str, float]:
@@ -188,13 +204,13 @@ def growth(problem: Problem, repeats: int) -> dict[str, float]:
     """
     whole = problem.store.select(torch.arange(40 * BATCH) % len(problem.store))
     works = []
-    for store in (whole[: 4 * BATCH], whole):
+    for store, epochs in ((whole[: 4 * BATCH], 5), (whole, 1)):
         part = Problem(problem.name, store, problem.task, layers=4, width=128)
         method = part.method("mphil")
         optimizer = torch.optim.Adam(method.parameters(), lr=1e-3, fused=True)
-        works.append(lambda part=part, method=method, optimizer=optimizer: part.epoch(method, optimizer))
+        works.append(functools.partial(part.epochs, method, optimizer, epochs))
     small, large = in_turns(repeats, *works)
-    return {"times": round(10 * small / large, 3)}
+    return {"times": round(10 / 5 * ratio(small, large), 3)}
 
 
 def many_classes(problem: Problem, repeats: int) -> dict[str, float]:
@@ -208,16 +224,15 @@ def many_classes(problem: Problem, repeats: int) -> dict[str, float]:
         torch.manual_seed(0)
         method = build_method("mphil", task, other.config, {"prototypes": 6})
         optimizer = torch.optim.Adam(method.parameters(), lr=1e-3, fused=True)
-        works.append(lambda other=other, method=method, optimizer=optimizer: other.epoch(method, optimizer))
+        works.append(functools.partial(other.epochs, method, optimizer))
     two, hundred = in_turns(repeats, *works)
-    return {"times": round(two / hundred, 3)}
+    return {"times": round(ratio(two, hundred), 3)}
 
 
 def child(kind: str) -> None:
     """One training in a process of its own: prints the memory it took beyond what was there before, in MB."""
     torch.set_num_threads(1)
-    problem, _ = problems(4 * BATCH, 3000)
-    plain, ours = problem.training("mphil")
+    plain, ours = molecules(4 * BATCH).training("mphil")
     Path("/proc/self/clear_refs").write_text("5")  # the peak is counted from here
     before = _megabytes("VmRSS")
     (plain if kind == "plain" else ours)()
@@ -235,21 +250,19 @@ def start(kind: str) -> subprocess.Popen[str]:
 
 def memory_and_company() -> dict[str, dict[str, float]]:
     """Memory of training; and two runs at once over one after the other, on the clock."""
-    memory = [float(start(kind).communicate()[0]) for kind in ("plain", "ours")]
-    began = time.perf_counter()
-    start("ours").communicate()
-    alone = time.perf_counter() - began
-    both = [start("ours") for _ in range(2)]
-    for process in both:
-        process.communicate()
-    together = time.perf_counter() - began - alone
+    memory, clock = {}, [time.perf_counter()]
+    for kinds in (["plain"], ["ours"], ["ours", "ours"], ["ours"]):
+        for kind, process in [(kind, start(kind)) for kind in kinds]:
+            memory[kind] = float(process.communicate()[0])
+        clock.append(time.perf_counter())
+    _, before, together, after = (end - begin for begin, end in itertools.pairwise(clock))
     return {
         "memory of training": {
-            "plain": round(memory[0]),
-            "ours": round(memory[1]),
-            "times": round(memory[0] / memory[1], 2),
+            "plain": round(memory["plain"]),
+            "ours": round(memory["ours"]),
+            "times": round(memory["plain"] / memory["ours"], 2),
         },
-        "side by side": {"times": round(2 * alone / together, 2), "load": round(os.getloadavg()[0], 1)},
+        "side by side": {"times": round((before + after) / together, 2), "load": round(os.getloadavg()[0], 1)},
     }
 
 
@@ -321,36 +334,47 @@ def machine() -> dict[str, Any]:
 
 
 def measure(quick: bool) -> dict[str, Any]:
-    many, motifs = problems(EVAL_BATCH * (1 if quick else 2), BATCH * (4 if quick else 8))
-    turns = 2 if quick else 4
-    molecules, few = many.first(BATCH * (2 if quick else 4)), many.first(BATCH)
-    motifs.check("mphil")
+    """Everything; a row is printed as soon as it is known."""
+    many, drawn = molecules(EVAL_BATCH * (1 if quick else 2)), motifs(BATCH * (4 if quick else 8))
+    some, few = many.first(BATCH * (2 if quick else 4)), many.first(BATCH)
     rows: dict[str, Any] = {}
-    for name in ("mphil", "erm", "gsat", "ciga-v1", "dir"):
-        problem = molecules if name in ("mphil", "erm") else few
+    print(f"{'':30}{'plain':>9}{'ours':>9}{'times':>9}{'wanted':>9}")
+    for name, row in measured(many, some, few, drawn, turns=2 if quick else 4):
+        rows[name] = row
+        print(line(name, row), flush=True)
+    data = {"molecules": some.name, "graphs": len(some.graphs), "motifs": len(drawn.graphs)}
+    return {"data": data, "rows": rows, "profile": {p.name: shares(p) for p in (some, drawn)}}
+
+
+def measured(
+    many: Problem, some: Problem, few: Problem, drawn: Problem, turns: int
+) -> Iterator[tuple[str, dict[str, float]]]:
+    """Rows of the table, for different numbers of molecules, and for motifs."""
+    for name, problem, repeats in (
+        ("mphil", some, 2 * turns),
+        ("erm", some, 2 * turns),
+        ("gsat", few, turns),
+        ("ciga-v1", few, turns),
+        ("dir", few, turns),
+    ):
         problem.check(name)
-        some = 2 * turns if name == "mphil" else turns
-        rows[f"{name} training, molecules"] = against(*problem.training(name), len(problem.graphs), some)
-    rows["mphil training, motif"] = against(*motifs.training("mphil"), len(motifs.graphs), 2 * turns)
-    rows["mphil inference, molecules"] = inference(many, turns)
-    rows["mphil inference, motif"] = inference(motifs, turns)
-    rows["smiles to prediction"] = from_smiles(molecules, turns)
-    rows["10x the data"] = growth(motifs, turns)
-    rows["2 to 100 classes"] = many_classes(motifs, 3 * turns)
-    rows |= memory_and_company()
-    data = {"molecules": molecules.name, "graphs": len(molecules.graphs), "motifs": len(motifs.graphs)}
-    return {"data": data, "rows": rows, "profile": {p.name: shares(p) for p in (molecules, motifs)}}
+        yield f"{name} training, molecules", against(*problem.training(name), len(problem.graphs), repeats)
+    drawn.check("mphil")
+    yield "mphil training, motif", against(*drawn.training("mphil"), len(drawn.graphs), 2 * turns)
+    yield "mphil inference, molecules", inference(many, turns)
+    yield "mphil inference, motif", inference(drawn, turns)
+    yield "smiles to prediction", from_smiles(some, turns)
+    yield "10x the data", growth(drawn, turns)
+    yield "2 to 100 classes", many_classes(drawn.first(len(drawn.graphs) // 2), 6 * turns)
+    yield from memory_and_company().items()
 
 
-def table(rows: dict[str, dict[str, float]]) -> str:
-    """Goals and figures, aligned. Plain and ours are seconds for 1,000 graphs, or megabytes."""
-    lines = [f"{'':30}{'plain':>9}{'ours':>9}{'times':>9}{'wanted':>9}"]
-    for name, row in rows.items():
-        amounts = "".join(f"{row[side]:9.3g}" if side in row else " " * 9 for side in ("plain", "ours"))
-        goal = GOALS.get(name)
-        verdict = "" if goal is None else f"{goal:9.2f}  {'reached' if row['times'] >= goal else 'not reached'}"
-        lines.append(f"{name:30}{amounts}{row['times']:9.2f}{verdict}")
-    return "\n".join(lines)
+def line(name: str, row: dict[str, float]) -> str:
+    """A row of the table. Plain and ours are seconds for 1,000 graphs, or megabytes."""
+    amounts = "".join(f"{row[side]:9.3g}" if side in row else " " * 9 for side in ("plain", "ours"))
+    goal = GOALS.get(name)
+    verdict = "" if goal is None else f"{goal:9.2f}  {'reached' if row['times'] >= goal else 'not reached'}"
+    return f"{name:30}{amounts}{row['times']:9.2f}{verdict}"
 
 
 def where_time_goes(item: tuple[str, dict[str, Any]]) -> str:
@@ -373,7 +397,7 @@ def main() -> None:
     began = time.perf_counter()
     found = {"command": "OMP_NUM_THREADS=1 python benchmarks/speed.py", "machine": machine(), **measure(options.quick)}
     found["seconds"] = round(time.perf_counter() - began)
-    print(table(found["rows"]), *map(where_time_goes, found["profile"].items()), sep="\n")
+    print(*map(where_time_goes, found["profile"].items()), sep="\n")
     if not options.quick:
         with RESULTS.open("a") as file:
             file.write(json.dumps(found) + "\n")
