@@ -4,10 +4,10 @@
     OMP_NUM_THREADS=1 python benchmarks/speed.py --quick    # about one, rougher
 
 Every row is a ratio of processor seconds of one thread: ours and the yardstick (benchmarks/plain.py: the same method
-and weights in `GINEConv`, `DataLoader` and Adam) take turns in one process, and the median is taken of the ratios of
-turns that follow on each other, so that what else the machine does weighs on both alike. Before anything is timed, both
-must give the same loss. Memory is that of a process of its own. `side by side` compares seconds on the clock and means
-something on idle cores only.
+and weights in `GINEConv`, `DataLoader` and Adam) take turns, each in a process of its own, and the median is taken of
+the ratios of turns that follow on each other, so that what else the machine does weighs on both alike. Before anything
+is timed, both must give the same loss. `side by side` compares seconds on the clock and means something on idle cores
+only.
 
 Adds one line to benchmarks/results/speed.jsonl: command, machine, versions, every figure.
 """
@@ -19,14 +19,16 @@ import functools
 import itertools
 import json
 import math
+import multiprocessing
 import os
 import platform
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager, nullcontext, suppress
 from importlib.metadata import version
+from multiprocessing.connection import Connection
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -98,12 +100,11 @@ class Problem:
     def epochs(self, method: Method, optimizer: torch.optim.Optimizer, number: int = 1) -> None:
         """What the trainer does."""
         method.train()
-        with kept_memory():
-            for batch in itertools.chain.from_iterable(self.loader.epoch(0, epoch) for epoch in range(number)):
-                optimizer.zero_grad(set_to_none=True)
-                method.loss(batch, Progress()).total.backward()
-                clip_grad_norm_(optimizer.param_groups[0]["params"], 5.0)
-                optimizer.step()
+        for batch in itertools.chain.from_iterable(self.loader.epoch(0, epoch) for epoch in range(number)):
+            optimizer.zero_grad(set_to_none=True)
+            method.loss(batch, Progress()).total.backward()
+            clip_grad_norm_(optimizer.param_groups[0]["params"], 5.0)
+            optimizer.step()
 
     def training(self, name: str) -> tuple[Work, Work]:
         """An epoch of the yardstick and one of ours."""
@@ -142,16 +143,38 @@ def _some(store: GraphStore, part: torch.Tensor, n: int) -> GraphStore:
     return store.select(part[order[:n]])
 
 
-def in_turns(repeats: int, *works: Work) -> list[list[float]]:
-    """Processor seconds of each, one after the other, again and again; the first turn warms up."""
+def in_turns(repeats: int, *works: Work, keeping: Collection[Work] = ()) -> list[list[float]]:
+    """Processor seconds of each, one after the other, again and again; the first turn warms up.
+
+    Each has a process of its own, with a memory of its own: neither finds what another has left, or misses what it gave
+    back. Those in `keeping` keep theirs from turn to turn, as training does.
+    """
+    fork = multiprocessing.get_context("fork")
+    pipes = []
+    for work in works:
+        near, far = fork.Pipe()
+        fork.Process(target=_take_turns, args=(work, work in keeping, far), daemon=True).start()
+        far.close()
+        pipes.append(near)
     taken: list[list[float]] = [[] for _ in works]
     for turn in range(repeats + 1):
-        for seconds, work in zip(taken, works, strict=True):
+        for seconds, pipe in zip(taken, pipes, strict=True):
+            pipe.send(turn)
+            found = pipe.recv()
+            if turn:
+                seconds.append(found)
+    for pipe in pipes:
+        pipe.close()
+    return taken
+
+
+def _take_turns(work: Work, keep: bool, pipe: Connection) -> None:
+    with kept_memory() if keep else nullcontext(), suppress(EOFError):
+        while True:
+            pipe.recv()
             start = time.process_time()
             work()
-            if turn:
-                seconds.append(time.process_time() - start)
-    return taken
+            pipe.send(time.process_time() - start)
 
 
 def ratio(slow: list[float], fast: list[float]) -> float:
@@ -159,10 +182,16 @@ def ratio(slow: list[float], fast: list[float]) -> float:
     return median(one / other for one, other in zip(slow, fast, strict=True))
 
 
-def against(plain: Work, ours: Work, graphs: int, repeats: int) -> dict[str, float]:
-    slow, fast = in_turns(repeats, plain, ours)
+def against(plain: Work, ours: Work, graphs: int, repeats: int, keeping: Collection[Work] = ()) -> dict[str, float]:
+    slow, fast = in_turns(repeats, plain, ours, keeping=keeping)
     per_thousand = [round(median(seconds) / graphs * 1000, 4) for seconds in (slow, fast)]
     return {"plain": per_thousand[0], "ours": per_thousand[1], "times": round(ratio(slow, fast), 2)}
+
+
+def training(problem: Problem, name: str, repeats: int) -> dict[str, float]:
+    problem.check(name)
+    plain, ours = problem.training(name)
+    return against(plain, ours, len(problem.graphs), repeats, keeping=[ours])
 
 
 def inference(problem: Problem, repeats: int) -> dict[str, float]:
@@ -209,7 +238,7 @@ def growth(problem: Problem, repeats: int) -> dict[str, float]:
         method = part.method("mphil")
         optimizer = torch.optim.Adam(method.parameters(), lr=1e-3, fused=True)
         works.append(functools.partial(part.epochs, method, optimizer, epochs))
-    small, large = in_turns(repeats, *works)
+    small, large = in_turns(repeats, *works, keeping=works)
     return {"times": round(10 / 5 * ratio(small, large), 3)}
 
 
@@ -225,7 +254,7 @@ def many_classes(problem: Problem, repeats: int) -> dict[str, float]:
         method = build_method("mphil", task, other.config, {"prototypes": 6})
         optimizer = torch.optim.Adam(method.parameters(), lr=1e-3, fused=True)
         works.append(functools.partial(other.epochs, method, optimizer))
-    two, hundred = in_turns(repeats, *works)
+    two, hundred = in_turns(repeats, *works, keeping=works)
     return {"times": round(ratio(two, hundred), 3)}
 
 
@@ -235,7 +264,8 @@ def child(kind: str) -> None:
     plain, ours = molecules(4 * BATCH).training("mphil")
     Path("/proc/self/clear_refs").write_text("5")  # the peak is counted from here
     before = _megabytes("VmRSS")
-    (plain if kind == "plain" else ours)()
+    with nullcontext() if kind == "plain" else kept_memory():
+        (plain if kind == "plain" else ours)()
     print(_megabytes("VmHWM") - before)
 
 
@@ -357,10 +387,8 @@ def measured(
         ("ciga-v1", few, turns),
         ("dir", few, turns),
     ):
-        problem.check(name)
-        yield f"{name} training, molecules", against(*problem.training(name), len(problem.graphs), repeats)
-    drawn.check("mphil")
-    yield "mphil training, motif", against(*drawn.training("mphil"), len(drawn.graphs), 2 * turns)
+        yield f"{name} training, molecules", training(problem, name, repeats)
+    yield "mphil training, motif", training(drawn, "mphil", 2 * turns)
     yield "mphil inference, molecules", inference(many, turns)
     yield "mphil inference, motif", inference(drawn, turns)
     yield "smiles to prediction", from_smiles(some, turns)

@@ -143,6 +143,18 @@ def test_agrees_under_dropout(features, rate, weighted, monkeypatch):
     assert len(thin) == (3 if pays and rate == 0.5 and pair.batch.edge_attr is None else 0)
 
 
+@pytest.mark.parametrize("features", ["floats", "floats, float edges", "constant"])
+def test_gradients_of_gradients_under_dropout(features):
+    """Also where rows are padded in memory, which a width of five asks for."""
+    encoder = make(store_of(features), layers=3, width=5, dropout=0.5).ours
+    weights = list(encoder.parameters())
+    out = encoder(whole(store_of(features), torch.float64))
+    first = torch.autograd.grad(out.square().sum(), weights, create_graph=True)
+    second = torch.autograd.grad(sum(one.square().sum() for one in first), weights, materialize_grads=True)
+    assert all(one.isfinite().all() for one in second)
+    assert any(one.any() for one in second)
+
+
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize("kind", KINDS)
 def test_agrees_on_other_graphs(kind, seed):

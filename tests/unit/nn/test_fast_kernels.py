@@ -105,6 +105,7 @@ class TestAggregate:
         inputs = tuple(arguments[name] for name in ("h", "bond", "weight"))
         assert gradcheck(function, inputs)
         assert gradgradcheck(function, inputs)
+        assert gradgradcheck(lambda h: function(nn.functional.pad(h, (0, 3))[:, :4], *inputs[1:]), inputs[0])
 
     def test_a_view_that_is_not_contiguous(self):
         arguments = self.arguments()

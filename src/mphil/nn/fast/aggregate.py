@@ -55,7 +55,8 @@ def aggregate(
     for name, given in (("targets", target), ("codes", code), ("weights", weight)):
         if given is not None and given.shape != source.shape:
             raise DataError(f"{len(source)} edges have {name} of shape {tuple(given.shape)}; give one for each edge")
-    out: Tensor = _Aggregate.apply(h, source, target, own, bond, code, weight)  # type: ignore[no-untyped-call]
+    dense = (None if v is None else v.contiguous() for v in (h, source, target, own, bond, code, weight))
+    out: Tensor = _Aggregate.apply(*dense)  # type: ignore[no-untyped-call]
     return out
 
 
@@ -89,7 +90,7 @@ class _Aggregate(torch.autograd.Function):
         code: Tensor | None,
         weight: Tensor | None,
     ) -> Tensor:
-        given = [None if v is None else v.contiguous() for v in (h, source, target, own, bond, code, weight)]
+        given = h, source, target, own, bond, code, weight
         out = h.new_empty(h.shape if own is None else (own.shape[0], h.shape[1]))
         bonds = 0 if bond is None else bond.shape[0]
         failed = kernels(h).aggregate(  # type: ignore[union-attr]

@@ -45,7 +45,7 @@ def product(left: Tensor, right: Tensor, bias: Tensor | None = None, sums: Tenso
 
 def thin_linear(x: Tensor, weight: Tensor) -> Tensor:
     """A linear map without bias of rows of which most numbers are 0, compiled: (n, before) -> (n, after)."""
-    out: Tensor = _ThinLinear.apply(x, weight)  # type: ignore[no-untyped-call]
+    out: Tensor = _ThinLinear.apply(x, weight.contiguous())  # type: ignore[no-untyped-call]
     return out
 
 
