@@ -1,7 +1,7 @@
 """How much less processor time than plain PyG, and where the rest goes.
 
     OMP_NUM_THREADS=1 python benchmarks/speed.py            # under five minutes; make bench does this
-    OMP_NUM_THREADS=1 python benchmarks/speed.py --quick    # about one, rougher
+    OMP_NUM_THREADS=1 python benchmarks/speed.py --quick    # about two, rougher
 
 Every row is a ratio of processor seconds of one thread: ours and the yardstick (benchmarks/plain.py: the same method
 and weights in `GINEConv`, `DataLoader` and Adam) take turns, each in a process of its own, and the median is taken of
@@ -439,10 +439,10 @@ def main() -> None:
     began = time.perf_counter()
     found = {"command": "OMP_NUM_THREADS=1 python benchmarks/speed.py", "machine": machine(), **measure(options.quick)}
     found["seconds"] = round(time.perf_counter() - began)
-    print(*map(where_time_goes, found["profile"].items()), sep="\n")
     if not options.quick:
         with RESULTS.open("a") as file:
             file.write(json.dumps(found) + "\n")
+    print(*map(where_time_goes, found["profile"].items()), sep="\n")
 
 
 if __name__ == "__main__":
