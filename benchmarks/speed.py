@@ -26,7 +26,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager, nullcontext
 from importlib.metadata import version
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -74,7 +74,8 @@ FLOPS: dict[str, Callable[[Any], int]] = {
         2 * given[-4] * given[-2] * ((1 if given[0] is None else 2) * given[-3] + 2 * given[-1])
     ),
 }
-"""Floating-point operations of the products in a call of our loops; their last arguments are sizes."""
+"""Floating-point operations of the products in a call of our loops, left out zeros among them; their last arguments are
+sizes."""
 
 Work = Callable[[], object]
 
@@ -164,21 +165,23 @@ def in_turns(repeats: int, *works: Work, keeping: Collection[Work] = ()) -> list
 def workers(works: Collection[Work], keeping: Collection[Work]) -> Iterator[list[Connection]]:
     """A process for each work; it does it once for everything it is sent, and answers with the processor seconds."""
     fork = multiprocessing.get_context("fork")
-    pipes = []
+    pipes, processes = [], []
     for work in works:
         near, far = fork.Pipe()
-        fork.Process(target=_take_turns, args=(work, work in keeping, far), daemon=True).start()
+        processes.append(fork.Process(target=_take_turns, args=(work, work in keeping, far), daemon=True))
+        processes[-1].start()
         far.close()
         pipes.append(near)
     try:
         yield pipes
     finally:
-        for pipe in pipes:
-            pipe.close()
+        for process in processes:
+            process.terminate()
+            process.join()
 
 
 def _take_turns(work: Work, keep: bool, pipe: Connection) -> None:
-    with kept_memory() if keep else nullcontext(), suppress(EOFError):
+    with kept_memory() if keep else nullcontext():
         while True:
             pipe.recv()
             start = time.process_time()
@@ -422,7 +425,9 @@ def line(name: str, row: dict[str, float]) -> str:
 def where_time_goes(item: tuple[str, dict[str, Any]]) -> str:
     name, found = item
     most = ", ".join(f"{what} {share:.0%}" for what, share in list(found["shares"].items())[:6])
-    speed = f"{found['gigaflops']:.0f} of {found['attainable_gigaflops']:.0f} attainable gigaflops a second"
+    speed = (
+        f"{found['gigaflops']:.0f} (zeros counted) of {found['attainable_gigaflops']:.0f} attainable gigaflops a second"
+    )
     return f"\nmphil training on {name}: {found['products']:.0%} hidden layers, their products at {speed}\n  {most}"
 
 

@@ -296,7 +296,7 @@ def speed() -> str:
         texts.append(
             f"Matrix products on {name}, with the normalisation between them: {100 * found['products']:.0f} % of the "
             f"time of training, at {found['gigaflops']:.0f} of {found['attainable_gigaflops']:.0f} attainable "
-            "gigaflops a second.\n"
+            "gigaflops a second, if zeros that are not multiplied count as if they were.\n"
         )
     texts += [told_by("speed.jsonl", record), "## What grows with what\n"]
     texts.append("![Time of a training step against sizes](../pictures/complexity.svg)\n")
