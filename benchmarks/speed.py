@@ -68,7 +68,7 @@ PRODUCTS = (
 FLOPS: dict[str, Callable[[Any], int]] = {
     "product": lambda given: 2 * math.prod(given[-3:]),
     "thin_product": lambda given: 2 * math.prod(given[-3:]),
-    "thin_weights": lambda given: 2 * math.prod(given[-3:]),
+    "thin_backward": lambda given: 4 * math.prod(given[-3:]),
     "perceptron": lambda given: 2 * given[-4] * given[-2] * (given[-3] + given[-1]),
     "perceptron_backward": lambda given: (
         2 * given[-4] * given[-2] * ((1 if given[0] is None else 2) * given[-3] + 2 * given[-1])

@@ -20,6 +20,12 @@ static inline int within(const int64_t *index, int64_t n, int64_t end) {
     return !bad;
 }
 
+/* Room for so many numbers from the beginning of a cache line on: a vector that lies across two costs a read more. */
+static inline real *new_numbers(int64_t numbers) {
+    enum { LINE = 64 };
+    return aligned_alloc(LINE, (numbers * sizeof(real) / LINE + 1) * LINE);
+}
+
 /* Dropout of a row: a feature is dropped where its draw is below `least`, and multiplied by `gain` otherwise. Without
    `draw` nothing happens. */
 static inline void drop(real *restrict row, const int16_t *restrict draw, int16_t least, real gain, int64_t width) {

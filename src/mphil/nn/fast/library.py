@@ -42,7 +42,7 @@ SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
     "products_pay": (ctypes.c_int, []),
     "product": (ctypes.c_int, [_POINTER] * 5 + [_INTEGER] * 7),
     "thin_product": (ctypes.c_int, [_POINTER] * 3 + [_INTEGER] * 5),
-    "thin_weights": (ctypes.c_int, [_POINTER] * 3 + [_INTEGER] * 5),
+    "thin_backward": (ctypes.c_int, [_POINTER] * 5 + [_INTEGER] * 6),
     "perceptron": (_REAL, [_POINTER] * 14 + [_REAL] * 2 + [_INTEGER] * 7),
     "perceptron_backward": (ctypes.c_int, [_POINTER] * 14 + [_REAL] + [_INTEGER] * 8),
     "kinds": (ctypes.c_int64, [_POINTER] * 3 + [_INTEGER] * 2),

@@ -44,7 +44,10 @@ def product(left: Tensor, right: Tensor, bias: Tensor | None = None, sums: Tenso
 
 
 def thin_linear(x: Tensor, weight: Tensor) -> Tensor:
-    """A linear map without bias of rows of which most numbers are 0, compiled: (n, before) -> (n, after)."""
+    """A linear map without bias of rows of which most numbers are 0, compiled: (n, before) -> (n, after).
+
+    Zeros get no gradient: x is to come from a ReLU or dropout, which would not let it pass.
+    """
     out: Tensor = _ThinLinear.apply(x, weight.contiguous())  # type: ignore[no-untyped-call]
     return out
 
@@ -94,8 +97,10 @@ class _ThinLinear(torch.autograd.Function):
         if torch.is_grad_enabled():
             return grad @ weight, grad.T @ x
         x, grad, grad_weight = dense_rows(x), dense_rows(grad), torch.empty_like(weight)
-        if kernels(x).thin_weights(  # type: ignore[union-attr]
-            *map(address, (grad_weight, grad, x)), grad.stride(0), x.stride(0), *x.shape, weight.shape[0]
+        grad_x = aligned(x.shape[0], x.shape[1], x)
+        if kernels(x).thin_backward(  # type: ignore[union-attr]
+            *map(address, (grad_x, grad_weight, grad, x, weight)),
+            *(grad_x.stride(0), grad.stride(0), x.stride(0), *x.shape, weight.shape[0]),
         ):
             raise MemoryError("no room for the panels of a product")
-        return product(grad, weight), grad_weight
+        return grad_x, grad_weight

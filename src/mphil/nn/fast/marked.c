@@ -129,24 +129,71 @@ int thin_product(real *restrict out, const real *restrict x, const real *restric
     return failed ? -1 : 0;
 }
 
-/* grad_weight = grad^T x, the gradient of `weight` given that of `out` above. Returns -1 without memory. */
-int thin_weights(real *restrict grad_weight, const real *restrict grad, const real *restrict x, int64_t grad_stride,
-                 int64_t stride, int64_t rows, int64_t depth, int64_t columns) {
+static inline real sum_of(vector all) {
+    typedef real half __attribute__((vector_size(VECTOR / 2), may_alias));
+    const half two = ((half *)&all)[0] + ((half *)&all)[1];
+    real total = 0;
+    for (int v = 0; v < LANES / 2; v++) total += two[v];
+    return total;
+}
+
+/* out[r][k] = <a[r], b[k]> where k is marked in row r, 0 elsewhere: so many rows, `deep` columns. */
+static void marked_dots(real *restrict out, const real *restrict a, const real *restrict b,
+                        const uint64_t *restrict marks, int64_t out_stride, int64_t stride, int64_t rows, int64_t deep,
+                        int64_t width) {
+    enum { FEW = 6 }; /* at once, so that none of them waits for its own sum */
+    const int64_t whole = width - width % LANES;
+    for (int64_t r = 0; r < rows; r++, out += out_stride, a += stride) {
+        memset(out, 0, deep * sizeof(real));
+        for (uint64_t left = marks[r]; left;) {
+            vector sum[FEW];
+            const real *at[FEW];
+            int64_t k[FEW];
+            for (int i = 0; i < FEW; i++, left &= left - 1) {
+                sum[i] = (vector){0};
+                k[i] = left ? __builtin_ctzll(left) : k[i - 1]; /* the last one again, if there are no more */
+                at[i] = b + k[i] * width;
+            }
+            for (int64_t c = 0; c < whole; c += LANES)
+                for (int i = 0; i < FEW; i++) sum[i] += *(const vector *)(a + c) * *(const vector *)(at[i] + c);
+            for (int i = 0; i < FEW; i++) {
+                real total = sum_of(sum[i]);
+                for (int64_t c = whole; c < width; c++) total += a[c] * at[i][c];
+                out[k[i]] = total;
+            }
+        }
+    }
+}
+
+/* The gradients of x, where it is not 0, and of `weight` given that of `out` above. Returns -1 without memory. */
+int thin_backward(real *restrict grad_x, real *restrict grad_weight, const real *restrict grad, const real *restrict x,
+                  const real *restrict weight, int64_t grad_x_stride, int64_t grad_stride, int64_t stride,
+                  int64_t rows, int64_t depth, int64_t columns) {
     const int64_t band = band_of(columns < depth ? depth : columns), whole = (columns + LANES - 1) / LANES * LANES;
     Factor given = {0};
     Marked left = {0};
-    real *sums = calloc(depth * whole, sizeof(real));
-    const int failed = new_broad_factor(&given, band, columns) || new_marked(&left, band, depth) || !sums;
+    real *turned = new_numbers(depth * columns), *sums = calloc(depth * whole, sizeof(real));
+    const int failed = new_broad_factor(&given, band, columns) || new_marked(&left, band, depth) || !turned || !sums;
+    for (int64_t k = 0; !failed && k < depth; k++)
+        for (int64_t c = 0; c < columns; c++) turned[k * columns + c] = weight[c * depth + k];
     for (int64_t r = 0; !failed && r < rows; r += band) {
+        const real *back = grad + r * grad_stride;
         given.depth = smaller(band, rows - r);
         take_band(&left, x + r * stride, stride, given.depth, depth);
-        fill_factor(&given, grad + r * grad_stride, 0, grad_stride, 1);
+        fill_factor(&given, back, 0, grad_stride, 1);
         add_marked_turned(sums, &left, &given, whole, depth);
+        for (int64_t from = 0; from < depth; from += MARKS) {
+            const int64_t deep = smaller(MARKS, depth - from);
+            mark_rows(left.marks, left.rows + from, left.stride, given.depth, deep);
+            marked_dots(grad_x + r * grad_x_stride + from, back, turned + from * columns, left.marks, grad_x_stride,
+                        grad_stride, given.depth, deep, columns);
+        }
     }
     for (int64_t c = 0; !failed && c < columns; c++)
         for (int64_t k = 0; k < depth; k++) grad_weight[c * depth + k] = sums[k * whole + c];
     free_factor(&given);
     free_marked(&left);
+    free(turned);
     free(sums);
     return failed ? -1 : 0;
 }

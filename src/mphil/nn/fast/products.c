@@ -79,7 +79,7 @@ static int new_panels(Factor *f, int64_t depth, int64_t columns, int64_t wide, i
     f->padded = (columns + unit - 1) / unit * unit;
     f->wide = wide;
     f->deep = (depth + pieces(depth, most) - 1) / pieces(depth, most);
-    f->panels = malloc((depth + 1) * f->padded * sizeof(real) + 1);
+    f->panels = new_numbers((depth + 1) * f->padded);
     f->begin = f->panels + depth * f->padded;
     return f->panels ? 0 : -1;
 }
