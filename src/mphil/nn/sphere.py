@@ -58,9 +58,8 @@ def attention(query: Tensor, key: Tensor, prototypes: Tensor, over: Literal["cla
         (B, T, C, K) logarithms of the weights.
     """
     scores = similarity(query @ key / math.sqrt(len(key)), prototypes)
-    if over == "class":
-        # With a handful of prototypes a class, torch's own log_softmax takes twice as long.
-        return scores - scores.logsumexp(-1, keepdim=True)
+    if over == "class":  # in the order in which they lie in memory, which is fastest
+        return scores.movedim(-1, 1).log_softmax(1).movedim(1, -1)
     return scores.flatten(-2).log_softmax(-1).view_as(scores)
 
 
@@ -92,7 +91,8 @@ def received(
     Returns:
         (n,) the prototypes that received something, as rows of all T * C * K, and (n, p) what they received.
     """
-    weights = (log_weights.exp() * membership.unsqueeze(-1)).flatten(1)
+    known = membership.nonzero(as_tuple=True)
+    weights = z.new_zeros(log_weights.shape).index_put(known, log_weights[known].exp()).flatten(1)
     slots = (total(weights.detach().sum(0)) > 0).nonzero().squeeze(1)
     return slots, total(weights.index_select(1, slots).T @ z)
 
@@ -225,25 +225,27 @@ class _Pairs(torch.autograd.Function):
         own = _own_class(pairs, classes)
         within = own.clone(memory_format=torch.contiguous_format)
         own.fill_(-math.inf)
-        shares = pairs.softmax(-1)
-        ctx.save_for_backward(flat, shares, moved)
+        most = pairs.amax(-1, keepdim=True)
+        powers = pairs.sub_(most).exp_()
+        total = powers.sum(-1, keepdim=True)
+        ctx.save_for_backward(flat, powers, total, moved)
         ctx.temperature = temperature
-        # A share is exp(similarity - log of the sum), the largest one too.
-        return (pairs.amax(-1) - shares.amax(-1).log()).view(tasks, classes, slots), within
+        return (most + total.log()).view(tasks, classes, slots), within
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor, grad_within: Tensor) -> tuple[Tensor, None, None]:
-        flat, shares, moved = ctx.saved_tensors
-        felt = shares * grad.flatten(1).unsqueeze(-1)
-        _own_class(felt, grad.shape[1]).copy_(grad_within)
-        scaled = flat / ctx.temperature
-        if moved is None or len(flat) > 1:
-            found = (felt + felt.mT) @ scaled
-        else:
-            felt = felt[0].index_select(0, moved) + felt[0].index_select(1, moved).T
-            found = torch.zeros_like(scaled).index_copy_(1, moved, (felt @ scaled[0]).unsqueeze(0))
-        return found.view(*grad.shape, -1), None, None
+        flat, powers, total, moved = ctx.saved_tensors
+        tasks, classes, slots = grad.shape
+        grad = grad.flatten(1).unsqueeze(-1) / total
+        rows = torch.arange(flat.shape[1], device=flat.device) if moved is None or tasks > 1 else moved
+        felt = powers.index_select(1, rows) * grad.index_select(1, rows)
+        felt += powers.index_select(2, rows).mT * grad.mT
+        own = (grad_within + grad_within.mT).flatten(1, 2).index_select(1, rows)
+        each = torch.arange(len(rows), device=rows.device)
+        felt.unflatten(-1, (classes, slots))[:, each, rows // slots] = own
+        found = torch.zeros_like(flat).index_copy_(1, rows, felt @ (flat / ctx.temperature))
+        return found.view(tasks, classes, slots, -1), None, None
 
 
 def _own_class(pairs: Tensor, classes: int) -> Tensor:
