@@ -2,8 +2,8 @@
 
     OMP_NUM_THREADS=1 python benchmarks/complexity.py        # about a minute
 
-Random graphs of random numbers, so that no two nodes look alike and nothing can be shared. All sizes take turns in one
-process; medians of processor seconds. The fitted exponent is the slope of log time over log size; beside it that of the
+Random graphs of random numbers, so that no two nodes look alike and nothing can be shared. Sizes take turns, each in a
+process of its own; medians of processor seconds. The fitted exponent is the slope of log time over log size; beside it that of the
 operations the paper counts, |E| d + |V| d^2, which has no classes or prototypes in it.
 
 Adds one line to benchmarks/results/complexity.jsonl and draws docs/pictures/complexity.svg.
@@ -86,7 +86,8 @@ def exponent(sizes: list[int], amounts: list[float]) -> float:
 
 def measure(turns: int) -> dict[str, Any]:
     settings = {(what, f): BASE | {what: BASE[what] * f} for what in BASE for f in FACTORS}
-    seconds = in_turns(turns, *(training_step(**setting) for setting in settings.values()))
+    works = [training_step(**setting) for setting in settings.values()]
+    seconds = in_turns(turns, *works, keeping=works)
     taken = dict(zip(settings, map(median, seconds), strict=True))
     found = {}
     for what, base in BASE.items():

@@ -4,7 +4,8 @@
 
 An epoch is what the trainer does with the training graphs: `begin_epoch`, then every step with backward pass, clipping
 and Adam. Earlier stages count with their share of the epochs. What is done once in a run (`prepare`, `end_stage`) and
-evaluation are left out. ERM takes a turn after every epoch of a method, so that both see the same load.
+evaluation are left out. Memory is kept from step to step, as in training. ERM takes a turn after every epoch of a
+method, so that both see the same load.
 
 Writes src/mphil/methods/cost.json, which `mphil methods` shows, and adds a line to benchmarks/results/cost.jsonl.
 """
@@ -31,6 +32,7 @@ from mphil.data.loader import Loader
 from mphil.data.store import Batch
 from mphil.errors import UsageError
 from mphil.methods import METHODS, Method, Parts, Progress, build_method
+from mphil.training.memory import kept_memory
 from mphil.training.trainable import check_needs
 
 ROOT = Path(__file__).parents[1]
@@ -132,7 +134,8 @@ def main() -> None:
     torch.set_num_threads(1)
     names = options.methods or list(METHODS)
     started = time.monotonic()
-    found = all_costs(names, options.batch_size, options.batches, lambda line: print(line, flush=True))
+    with kept_memory():
+        found = all_costs(names, options.batch_size, options.batches, lambda line: print(line, flush=True))
     known = json.loads(COSTS.read_text()) if COSTS.exists() and options.methods else {}
     known |= {name: {kind: cost["times_erm"] for kind, cost in kinds.items()} for name, kinds in found.items()}
     known["erm"] = dict.fromkeys(KINDS, 1.0)  # measured against itself, it only shows the noise, which the record keeps

@@ -411,7 +411,7 @@ def measured(
     yield "10x the data", growth(drawn, turns)
     yield "2 to 100 classes", many_classes(drawn.first(len(drawn.graphs) // 2), 6 * turns)
     yield "memory of training", memory()
-    yield "side by side", company(few, 2 * turns)
+    yield "side by side", company(few, 3 * turns)
 
 
 def line(name: str, row: dict[str, float]) -> str:
