@@ -405,13 +405,13 @@ def measured(
     ):
         yield f"{name} training, molecules", training(problem, name, repeats)
     yield "mphil training, motif", training(drawn, "mphil", 2 * turns)
-    yield "mphil inference, molecules", inference(many, turns)
+    yield "mphil inference, molecules", inference(many, turns - 1)
     yield "mphil inference, motif", inference(drawn, turns)
     yield "smiles to prediction", from_smiles(some, turns)
     yield "10x the data", growth(drawn, turns)
     yield "2 to 100 classes", many_classes(drawn.first(len(drawn.graphs) // 2), 6 * turns)
     yield "memory of training", memory()
-    yield "side by side", company(few, 3 * turns)
+    yield "side by side", company(some, turns)
 
 
 def line(name: str, row: dict[str, float]) -> str:
