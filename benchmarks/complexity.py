@@ -3,8 +3,8 @@
     OMP_NUM_THREADS=1 python benchmarks/complexity.py        # about a minute
 
 Random graphs of random numbers, so that no two nodes look alike and nothing can be shared. Sizes take turns, each in a
-process of its own; medians of processor seconds. The fitted exponent is the slope of log time over log size; beside it that of the
-operations the paper counts, |E| d + |V| d^2, which has no classes or prototypes in it.
+process of its own; medians of processor seconds. The fitted exponent is the slope of log time over log size; beside it
+that of the operations the paper counts, |E| d + |V| d^2, which has no classes or prototypes in it.
 
 Adds one line to benchmarks/results/complexity.jsonl and draws docs/pictures/complexity.svg.
 """
