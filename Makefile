@@ -26,8 +26,9 @@ demo: $(READY) ## train ERM and MPHIL on shifted molecules, write demo/index.htm
 test: $(READY) ## the test suite, without the slow checks
 	$(BIN)/python -m pytest -n 2 -m 'not slow'
 
-test-all: $(READY) ## all tests, the slow ones too
+test-all: $(READY) ## all tests, the slow ones too, and again without the compiled loops
 	$(BIN)/python -m pytest -n 2
+	MPHIL_FAST=0 $(BIN)/python -m pytest -n 2 -m 'not slow'
 
 lint: $(READY) ## style, types and import rules
 	$(BIN)/ruff check .

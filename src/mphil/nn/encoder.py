@@ -49,7 +49,7 @@ class BatchNorm(nn.BatchNorm1d):
             if not self.training:
                 return scaled(x, self.scale_and_shift(), steps)
             return standardised(x, self.weight, self.bias, counts, self.state, steps)
-        if self.training and world.size() > 1:
+        if self.training and (world.size() > 1 or counts is not None):
             return steps(self._together(x, counts))
         if self.training and len(x) < 2:
             h = F.batch_norm(x, self.running_mean, self.running_var, self.weight, self.bias, False, 0.0, self.eps)
@@ -75,7 +75,7 @@ class BatchNorm(nn.BatchNorm1d):
         return Norm(self.running_mean, self.running_var, self.num_batches_tracked, self.momentum, self.eps)
 
     def _together(self, x: Tensor, counts: Tensor | None) -> Tensor:
-        """Normalise by the statistics of the rows of all processes that share the batch."""
+        """Normalise by the statistics of the rows of all processes that share the batch, or of one."""
         count, mean, variance = world.moments(x, counts)
         if count < 2:
             return F.batch_norm(x, self.running_mean, self.running_var, self.weight, self.bias, False, 0.0, self.eps)

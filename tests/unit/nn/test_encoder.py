@@ -245,6 +245,18 @@ def test_batch_norm_is_the_usual_one_from_two_rows_on():
     close(ours.running_var, plain.running_var)
 
 
+@pytest.mark.parametrize("loops", [True, False])
+def test_batch_norm_counts_a_row_as_often_as_it_is_told(loops, monkeypatch):
+    """With the compiled loops, if there are any, and without them."""
+    if not loops:
+        monkeypatch.setattr(encoder_module, "kernels", lambda like: None)
+    rows, counts = torch.randn(3, 4, dtype=torch.float64), torch.tensor([1, 5, 2])
+    ours, plain = BatchNorm(4).double(), nn.BatchNorm1d(4).double()
+    close(ours(rows, counts).repeat_interleave(counts, 0), plain(rows.repeat_interleave(counts, 0)))
+    for mine, theirs in zip(ours.buffers(), plain.buffers(), strict=True):
+        close(mine, theirs)
+
+
 @pytest.mark.parametrize("how", POOLS)
 @pytest.mark.parametrize("kind", KINDS)
 def test_readout_agrees_with_pyg_pools(kind, how):
