@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from statistics import median
 
 import numpy as np
 import pandas as pd
@@ -32,21 +31,19 @@ def fitted():
     return MPHILClassifier(**QUICK).fit(SMILES, ACTIVE)
 
 
-def test_what_is_learned_carries_over():
+@pytest.mark.parametrize("seed", range(3))
+def test_what_is_learned_carries_over(seed):
     """Whether a molecule has an oxygen, with everything held out by the caller.
 
     Judged by ROC-AUC, like the epoch: with so few molecules the first epoch that orders them may be chosen, whatever
-    its threshold. Which one that is, and so the figure, may hang on a rounding: the middle one of three seeds counts.
+    its threshold.
     """
     oxygen = np.array(["O" in one for one in SMILES])
+    model = MPHILClassifier("erm", epochs=25, width=16, layers=2, lr=0.003, dropout=0.0, readout="sum", seed=seed)
     train = np.arange(len(SMILES)) % 5 > 0
-    known, rest = ([one for one, kept in zip(SMILES, part, strict=True) if kept] for part in (train, ~train))
-    found = []
-    for seed in range(3):
-        model = MPHILClassifier("erm", epochs=25, width=16, layers=2, lr=0.01, dropout=0.0, readout="sum", seed=seed)
-        probability = model.fit(known, oxygen[train]).predict_proba(rest)
-        found.append(roc_auc_score(oxygen[~train], probability[:, 1]))
-    assert median(found) > 0.9
+    model.fit([one for one, kept in zip(SMILES, train, strict=True) if kept], oxygen[train])
+    rest = [one for one, kept in zip(SMILES, train, strict=True) if not kept]
+    assert roc_auc_score(oxygen[~train], model.predict_proba(rest)[:, 1]) > 0.9
 
 
 def test_answers_have_the_form_that_scikit_learn_expects(fitted):

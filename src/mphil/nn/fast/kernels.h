@@ -20,9 +20,10 @@ static inline int within(const int64_t *index, int64_t n, int64_t end) {
     return !bad;
 }
 
+enum { LINE = 64 }; /* bytes of a line of the cache */
+
 /* Room for so many numbers from the beginning of a cache line on: a vector that lies across two costs a read more. */
 static inline real *new_numbers(int64_t numbers) {
-    enum { LINE = 64 };
     return aligned_alloc(LINE, (numbers * sizeof(real) / LINE + 1) * LINE);
 }
 
@@ -62,6 +63,7 @@ void multiply(real *out, const real *a, const Factor *f, int64_t out_stride, int
 void add_turned(real *out, const real *a, const Factor *f, real *room, int64_t out_stride, int64_t a_stride,
                 int64_t width);
 void add_rows(real *to, const real *a, int64_t stride, int64_t rows, int64_t width);
+void turn(real *to, const real *from, int64_t stride, int64_t rows, int64_t columns);
 
 /* ---- marked.c ----------------------------------------------------------------------------------------------------- */
 

@@ -9,8 +9,8 @@
 /* Room for a band of rows. They are an odd number of cache lines apart, so that the numbers of a column do not fall on
    each other in the cache; beyond the last one there is room to read the numbers of a whole word. */
 int new_marked(Marked *m, int64_t band, int64_t width) {
-    enum { LINE = 64 / sizeof(real) };
-    m->stride = ((width + LINE - 1) / LINE | 1) * LINE;
+    const int64_t numbers = LINE / sizeof(real);
+    m->stride = ((width + numbers - 1) / numbers | 1) * numbers;
     m->rows = calloc(band * m->stride + MARKS, sizeof(real));
     m->marks = malloc((band < width ? width : band) * sizeof(uint64_t) + 1);
     return m->rows && m->marks ? 0 : -1;
@@ -174,8 +174,7 @@ int thin_backward(real *restrict grad_x, real *restrict grad_weight, const real 
     Marked left = {0};
     real *turned = new_numbers(depth * columns), *sums = calloc(depth * whole, sizeof(real));
     const int failed = new_broad_factor(&given, band, columns) || new_marked(&left, band, depth) || !turned || !sums;
-    for (int64_t k = 0; !failed && k < depth; k++)
-        for (int64_t c = 0; c < columns; c++) turned[k * columns + c] = weight[c * depth + k];
+    if (!failed) turn(turned, weight, depth, depth, columns);
     for (int64_t r = 0; !failed && r < rows; r += band) {
         const real *back = grad + r * grad_stride;
         given.depth = smaller(band, rows - r);
@@ -189,8 +188,7 @@ int thin_backward(real *restrict grad_x, real *restrict grad_weight, const real 
                         grad_stride, given.depth, deep, columns);
         }
     }
-    for (int64_t c = 0; !failed && c < columns; c++)
-        for (int64_t k = 0; k < depth; k++) grad_weight[c * depth + k] = sums[k * whole + c];
+    if (!failed) turn(grad_weight, sums, whole, columns, depth);
     free_factor(&given);
     free_marked(&left);
     free(turned);

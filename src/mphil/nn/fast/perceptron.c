@@ -92,8 +92,7 @@ int perceptron_backward(real *restrict grad_x, real *restrict grad_hidden, real 
     }
     if (!failed) {
         settle(&slopes, grad_affine, columns, total);
-        for (int64_t c = 0; c < after; c++)
-            for (int64_t k = 0; k < width; k++) grad_last[c * width + k] = sums[k * whole + c];
+        turn(grad_last, sums, whole, after, width);
     }
     for (int64_t r = 0; !failed && r < rows; r += band) {
         const int64_t some = smaller(band, rows - r);

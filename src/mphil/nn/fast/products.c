@@ -173,6 +173,12 @@ void add_rows(real *restrict to, const real *restrict a, int64_t stride, int64_t
     }
 }
 
+/* to[r][c] = from[c][r]: so many rows and columns of `to`, which is contiguous. */
+void turn(real *restrict to, const real *restrict from, int64_t stride, int64_t rows, int64_t columns) {
+    for (int64_t r = 0; r < rows; r++)
+        for (int64_t c = 0; c < columns; c++) to[r * columns + c] = from[c * stride + r];
+}
+
 /* out = a b + bias: (rows, depth) (depth, columns), the rows of `out` and of `a` so many numbers apart. b[k][c] is at
    b[k * step + c * column]. The columns of `a`, which has to come into the cache anyway, are added to `sums` (depth) if
    there is one. Returns -1 without memory. */
