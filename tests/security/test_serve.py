@@ -5,6 +5,8 @@ import gzip
 import http.client
 import io
 import socket
+import time
+from collections.abc import Iterator
 
 import pytest
 
@@ -115,6 +117,15 @@ def test_a_file_that_does_not_say_its_size_is_counted(client, monkeypatch):
     answer = client.request("POST", "/api/files?name=a.csv", pieces, BINARY)
     assert answer.status == 413
     assert client.request("POST", "/api/predict", iter([ASK.encode()]), JSON).status == 411
+
+
+def test_a_refusal_reaches_a_client_that_is_still_sending(client):
+    def slow() -> Iterator[bytes]:
+        for _ in range(4):
+            yield ASK.encode()
+            time.sleep(0.1)
+
+    assert client.request("POST", "/api/predict", slow(), JSON).status == 411
 
 
 def test_an_upload_that_stalls_is_given_up(client, monkeypatch):
