@@ -68,7 +68,8 @@ class Client:
     def request(self, method: str, path: str, body: Any = None, headers: Mapping[str, str] | None = None) -> Answer:
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE)
         try:
-            with suppress(ConnectionError):  # a server may answer, and hang up, before it has heard all
+            # A server may answer, and hang up, before it has heard all.
+            with suppress(BrokenPipeError, ConnectionResetError):
                 connection.request(method, path, body, dict(headers or {}))
             response = connection.getresponse()
             found = {name.lower(): value for name, value in response.getheaders()}
