@@ -18,8 +18,9 @@ from mphil.data.loader import derive_seed
 from mphil.data.split import Split
 from mphil.methods.base import METHODS, build_method
 from mphil.task import Kind
+from mphil.training.callbacks import Callback
 from mphil.training.distributed import SharedCheckpoints, joined
-from mphil.training.trainer import Listener, Trainer
+from mphil.training.trainer import Trainer
 from tests.command import PATIENCE
 from tests.graphs import TASKS, random_store, small_encoder
 
@@ -66,7 +67,7 @@ def _be(end: Any, rank: int, ranks: int, port: int, work: Callable[..., Any], ar
     end.send_bytes(pickle.dumps(found))
 
 
-class Recorder(Listener):
+class Recorder(Callback):
     """Keeps the losses of every step, and the prototypes after it, if there are any."""
 
     def __init__(self, method: torch.nn.Module) -> None:
@@ -74,7 +75,7 @@ class Recorder(Listener):
         self.losses: list[dict[str, float]] = []
         self.prototypes: list[torch.Tensor] = []
 
-    def batch_done(self, progress: Any, losses: Any) -> None:
+    def on_step(self, progress: Any, losses: Any) -> None:
         self.losses.append(dict(losses))
         if hasattr(self.method, "prototypes"):
             self.prototypes.append(self.method.prototypes.detach().clone())
@@ -100,13 +101,13 @@ def trainer_of(method: str, args: dict, kind: str, store: dict, encoder: dict, f
     built = build_method(method, data.task, small_encoder(data.store, **encoder), args)
     config = TrainConfig(**{"epochs": 2, "batch_size": 12, "checkpoint_minutes": 0, "lr": 0.01} | config)
     trainer = Trainer(built, data, config, 0, None if folder is None else SharedCheckpoints(folder))
-    trainer.listeners.append(Recorder(built))
+    trainer.callbacks.append(Recorder(built))
     return trainer
 
 
 def outcome(trainer: Trainer) -> dict[str, Any]:
     """What a run leaves."""
-    (recorder,) = [listener for listener in trainer.listeners if isinstance(listener, Recorder)]
+    (recorder,) = [callback for callback in trainer.callbacks if isinstance(callback, Recorder)]
     return {
         "losses": recorder.losses,
         "prototypes": recorder.prototypes,

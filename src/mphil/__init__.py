@@ -17,10 +17,12 @@ if TYPE_CHECKING:
     from mphil.methods.base import Method
     from mphil.predictor import Predictor, load
     from mphil.task import Task
+    from mphil.training.callbacks import Callback
     from mphil.training.run import Run, train
 
 _HOMES = {
     "Benchmark": "mphil.benchmarks.base",
+    "Callback": "mphil.training.callbacks",
     "GraphStore": "mphil.data.store",
     "MPHILClassifier": "mphil.estimator",
     "Method": "mphil.methods.base",
@@ -36,6 +38,7 @@ _HOMES = {
 
 __all__ = [
     "Benchmark",
+    "Callback",
     "GraphStore",
     "MPHILClassifier",
     "Method",

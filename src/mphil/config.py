@@ -54,34 +54,54 @@ class TrainConfig(Settings):
     Attributes:
         epochs: passes over the training part.
         batch_size: graphs in a step.
-        lr: learning rate of Adam.
-        weight_decay: L2 penalty of Adam.
+        optimizer: `adam`, or `adamw` with decoupled weight decay.
+        lr: learning rate.
+        schedule: how the learning rate goes on after the warm-up: `constant`, or down to 0 as a `cosine` or `linear`.
+        warmup: share of the steps in which the learning rate rises to `lr`.
+        weight_decay: L2 penalty of Adam; with AdamW, share of the weights taken off in a step, times the learning rate.
         clip: largest gradient norm, 0 = no clipping.
+        accumulate: batches whose gradients are averaged for one step of the optimiser.
+        average: decay of a moving average of the weights, which is then what is scored and kept; 0 = no average.
+        renormalise: estimate BatchNorm statistics anew on training graphs before an epoch is scored; an average
+            always does.
+        edge_drop: largest share of edges that a training graph loses at random, 0 = none; half of the graphs of a batch
+            lose none.
         max_steps: stop after so many steps, 0 = no limit.
         max_minutes: stop at the end of the epoch that passes this time, 0 = no limit.
+        window: an epoch is chosen, and training stopped early, by the mean validation score of so many last epochs.
+        min_epochs: no earlier epoch is chosen, and training is not stopped early before it.
         patience: stop after so many epochs without a better validation score, 0 = never.
         patience_on: the validation part that early stopping watches.
         eval_batch_size: graphs in an evaluation batch.
         checkpoint_minutes: save inside an epoch after this time; the end of an epoch always saves.
         threads: processor threads.
         device: where tensors live, such as `cpu` or `cuda:0`.
-        tensorboard: also write TensorBoard events.
+        loggers: where the epochs are logged beside the run's own files: `tensorboard`, `wandb`, `mlflow`.
     """
 
     epochs: int = Field(100, ge=1)
     batch_size: int = Field(128, ge=1)
+    optimizer: Literal["adam", "adamw"] = "adam"
     lr: float = Field(1e-3, gt=0)
+    schedule: Literal["constant", "cosine", "linear"] = "constant"
+    warmup: float = Field(0.0, ge=0, lt=1)
     weight_decay: float = Field(0.0, ge=0)
     clip: float = Field(5.0, ge=0)
+    accumulate: int = Field(1, ge=1)
+    average: float = Field(0.0, ge=0, lt=1)
+    renormalise: bool = False
+    edge_drop: float = Field(0.0, ge=0, lt=1)
     max_steps: int = Field(0, ge=0)
     max_minutes: float = Field(0.0, ge=0)
+    window: int = Field(1, ge=1)
+    min_epochs: int = Field(0, ge=0)
     patience: int = Field(0, ge=0)
     patience_on: Literal["ood_val", "id_val"] = "ood_val"
     eval_batch_size: int = Field(1024, ge=1)
     checkpoint_minutes: float = Field(5.0, ge=0)
     threads: int = Field(1, ge=1)
     device: str = "cpu"
-    tensorboard: bool = False
+    loggers: tuple[Literal["tensorboard", "wandb", "mlflow"], ...] = ()
 
 
 class NamedArgs(Settings):

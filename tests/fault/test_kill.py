@@ -44,7 +44,7 @@ def uncut(tmp_path_factory):
 def result(folder):
     """What a run reports, without the time it took and how often it saved."""
     found = json.loads((folder / "result.json").read_text())
-    del found["seconds"], found["config"]["train"]["checkpoint_minutes"]
+    del found["seconds"], found["cpu_seconds"], found["config"]["train"]["checkpoint_minutes"]
     return found
 
 

@@ -11,10 +11,10 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, Ti
 
 from mphil.methods.base import Progress as TrainProgress
 from mphil.nn import world
-from mphil.training.trainer import Listener
+from mphil.training.callbacks import Callback
 
 
-class TrainingBar(Listener):
+class TrainingBar(Callback):
     """Shows the epoch, time spent, time left and validation scores.
 
     Args:
@@ -29,13 +29,13 @@ class TrainingBar(Listener):
             self._title(start), completed=start.step, total=start.total_steps, epoch=_epoch(start), note=""
         )
 
-    def batch_done(self, progress: TrainProgress, losses: Mapping[str, float]) -> None:
+    def on_step(self, progress: TrainProgress, losses: Mapping[str, float]) -> None:
         if progress.stage != self._stage:
             self._stage = progress.stage
             self._bar.reset(self._task, total=progress.total_steps, description=self._title(progress))
         self._bar.update(self._task, completed=progress.step, epoch=_epoch(progress))
 
-    def epoch_done(self, history: list[dict[str, Any]], progress: TrainProgress) -> None:
+    def on_epoch(self, history: list[dict[str, Any]], progress: TrainProgress) -> None:
         scores = history[-1]["scores"]
         shown = [f"{part} {scores[part]:.3f}" for part in ("id_val", "ood_val") if scores[part] is not None]
         self._bar.update(self._task, note=" ".join(shown))

@@ -7,7 +7,7 @@ import hashlib
 import json
 import os
 import platform
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -20,20 +20,21 @@ from mphil.benchmarks.base import Benchmark
 from mphil.config import RunConfig
 from mphil.data.loader import derive_seed
 from mphil.errors import IntegrityError, UsageError
-from mphil.evaluate.selection import best_epoch
+from mphil.evaluate.selection import last_scores
 from mphil.files import write_json
 from mphil.methods.base import METHODS, Method, build_method
 from mphil.nn import world
 from mphil.nn.fast.library import path_taken
+from mphil.training.callbacks import Callback
 from mphil.training.distributed import SharedCheckpoints, check_parallel, joined
 from mphil.training.lock import lock_run
-from mphil.training.logs import FileLog, TensorBoardLog, summary_writer
+from mphil.training.logs import FileLog, check_loggers, open_logger
 from mphil.training.progress import training_bar
 from mphil.training.settings import Wanted, merge, resolve
-from mphil.training.trainable import check_needs, check_trainable
+from mphil.training.trainable import check_accumulation, check_needs, check_trainable
 from mphil.training.trainer import RULES, Trainer
 
-NO_EFFECT = ("checkpoint_minutes", "tensorboard")
+NO_EFFECT = ("checkpoint_minutes", "loggers")
 """Training settings that cannot change a result."""
 DECISIVE = ("benchmarks", "chem", "data", "evaluate", "methods", "nn", "training")
 """Rooms of the package whose sources decide the numbers of a run."""
@@ -66,6 +67,7 @@ def train(
     preset: str | None = None,
     out: Path | str | None = None,
     resume: bool = False,
+    callbacks: Sequence[Callback] = (),
     **sections: Any,
 ) -> Run:
     """Train a method on a benchmark.
@@ -77,6 +79,7 @@ def train(
         preset: named hyperparameters of the method.
         out: folder for checkpoints, logs and the result; without it nothing is written.
         resume: go on with the run in `out` if there is one.
+        callbacks: who is told of every step and epoch; of several processes, those of the first.
         sections: settings by section, as in a settings file: `train={"epochs": 20}, encoder={"width": 64}`, and
             `benchmark={"graphs": 600}` when `data` is a name.
 
@@ -93,15 +96,23 @@ def train(
     if isinstance(data, str):
         layers.append({"benchmark": data})
     config, benchmark = resolve(merge(layers), None if isinstance(data, str) else data)
-    return execute(config, benchmark, Path(out) if out is not None else None, resume=resume)
+    return execute(config, benchmark, None if out is None else Path(out), resume=resume, callbacks=callbacks)
 
 
-def execute(config: RunConfig, benchmark: Benchmark, folder: Path | None, *, resume: bool = False) -> Run:
+def execute(
+    config: RunConfig,
+    benchmark: Benchmark,
+    folder: Path | None,
+    *,
+    resume: bool = False,
+    callbacks: Sequence[Callback] = (),
+) -> Run:
     """Carry out a run; in a folder, it can be cut at any point and taken up again."""
     check_trainable(benchmark, config.train)
     check_needs(METHODS[config.method.name], benchmark)
-    if config.train.tensorboard:
-        summary_writer()
+    check_accumulation(METHODS[config.method.name], config.train)
+    check_loggers(config.train.loggers, folder)
+    check_callbacks(callbacks)
     with ExitStack() as stack:
         stack.enter_context(joined(config.train.device))
         check_parallel(METHODS[config.method.name])
@@ -113,11 +124,15 @@ def execute(config: RunConfig, benchmark: Benchmark, folder: Path | None, *, res
         checkpoints = None if folder is None else SharedCheckpoints(folder / "checkpoint")
         trainer = Trainer(method, benchmark, config.train, config.seed, checkpoints)
         if mine is not None:
-            trainer.listeners.append(FileLog(mine))
-            if config.train.tensorboard:
-                trainer.listeners.append(stack.enter_context(closing(TensorBoardLog(mine, trainer.at.step))))
+            trainer.callbacks.append(FileLog(mine))
+            settings = leaves(config.model_dump(mode="json"))
+            for name in dict.fromkeys(config.train.loggers):
+                logger = open_logger(name, mine, trainer.at.step, settings)
+                trainer.callbacks.append(stack.enter_context(closing(logger)))
+        if world.rank() == 0:
+            trainer.callbacks.extend(callbacks)
         with training_bar(config.method.name, trainer.progress) as bar:
-            trainer.listeners.append(bar)
+            trainer.callbacks.append(bar)
             trainer.fit()
         result = summarise(trainer, config)
         if mine is not None:
@@ -155,18 +170,26 @@ def open_folder(folder: Path, config: RunConfig, benchmark: Benchmark, resume: b
         yield
 
 
+def check_callbacks(callbacks: Sequence[Callback]) -> None:
+    for number, callback in enumerate(callbacks):
+        if not isinstance(callback, Callback):
+            raise UsageError(
+                f"callbacks[{number}] is {callback!r}; give objects of a class derived from mphil.Callback"
+            )
+
+
 def differences(stored: RunConfig, given: RunConfig) -> list[str]:
     """The settings in which two runs differ, as `train.lr is 0.1 there, 0.2 here`."""
-    there, here = _leaves(stored.model_dump(mode="json")), _leaves(given.model_dump(mode="json"))
+    there, here = leaves(stored.model_dump(mode="json")), leaves(given.model_dump(mode="json"))
     keys = [key for key in (there | here) if there.get(key) != here.get(key)]
     return [f"{key} is {there.get(key)} there, {here.get(key)} here" for key in keys]
 
 
-def _leaves(tree: Any, path: str = "") -> dict[str, Any]:
+def leaves(tree: Any, path: str = "") -> dict[str, Any]:
     """Nested settings as one level: {"train": {"lr": 1}} -> {"train.lr": 1}."""
     if not isinstance(tree, dict):
         return {path: tree}
-    return {k: v for key, below in tree.items() for k, v in _leaves(below, f"{path}.{key}".lstrip(".")).items()}
+    return {k: v for key, below in tree.items() for k, v in leaves(below, f"{path}.{key}".lstrip(".")).items()}
 
 
 def read_run_config(folder: Path) -> tuple[RunConfig, str]:
@@ -193,13 +216,14 @@ def summarise(trainer: Trainer, config: RunConfig) -> dict[str, Any]:
     for rule in reversed(RULES):
         if rule in trainer.best:
             trainer.load_best(rule)
-            chosen[rule] = {"epoch": best_epoch(history, rule), "scores": trainer.evaluate()}
+            chosen[rule] = {"epoch": trainer.best_epoch(rule), "scores": trainer.evaluate()}
     return {
         "benchmark": config.benchmark.name,
         "method": config.method.name,
         "metric": trainer.benchmark.task.metric,
         "selections": {rule: chosen[rule] for rule in RULES if rule in chosen},
         "last": last,
+        "last5": last_scores(history, 5),
         "earlier_stages": trainer.at.earlier,
         "seeds": {"training": config.seed, "data": config.benchmark.args.get("seed")},
         "config": config.model_dump(mode="json"),
@@ -208,6 +232,7 @@ def summarise(trainer: Trainer, config: RunConfig) -> dict[str, Any]:
         "split_digest": trainer.benchmark.split.digest(),
         "parameters": sum(p.numel() for p in trainer.method.parameters()),
         "seconds": trainer.at.seconds,
+        "cpu_seconds": trainer.at.cpu_seconds,
         "versions": versions(),
         "code": code_digest(),
         "path": path_taken(trainer.device),

@@ -10,7 +10,9 @@ from mphil.config import TrainConfig
 from mphil.data.features import Features
 from mphil.errors import DataError, UsageError
 from mphil.methods.base import Method
+from mphil.methods.staged import Staged
 from mphil.task import Task
+from mphil.training.schedules import warmup_steps
 
 
 def check_trainable(benchmark: Benchmark, config: TrainConfig) -> None:
@@ -24,10 +26,47 @@ def check_trainable(benchmark: Benchmark, config: TrainConfig) -> None:
         )
     if config.patience and not len(benchmark.split[config.patience_on]):
         raise UsageError(f"train.patience_on={config.patience_on!r}: {name} has no such part to stop early on")
+    check_recipe(config, -(-len(train) // config.batch_size))
     check_codes(f"{name}: x", store.node_features, store.x)
     if store.edge_attr is not None:
         check_codes(f"{name}: edge_attr", store.edge_features, store.edge_attr)
     check_labels(name, store.y, train, benchmark.task)
+
+
+def check_recipe(config: TrainConfig, batches: int) -> None:
+    """Refuse settings that do not fit the length of the run.
+
+    Args:
+        config: the settings.
+        batches: batches of an epoch.
+    """
+    steps = min(config.epochs * batches, config.max_steps or config.epochs * batches)
+    epochs = -(-steps // batches)
+    for name, value in (("window", config.window), ("min_epochs", config.min_epochs)):
+        if value > epochs:
+            raise UsageError(
+                f"train.{name} is {value} but training has {epochs} epochs; "
+                f"use --set train.{name}={epochs} or less, or train longer"
+            )
+    if config.accumulate > batches:
+        raise UsageError(
+            f"train.accumulate is {config.accumulate} but an epoch has {batches} batches; "
+            f"use --set train.accumulate={batches} or less, or a smaller train.batch_size"
+        )
+    if warmup_steps(steps, config) >= steps:
+        raise UsageError(
+            f"train.warmup={config.warmup:g} takes up all {steps} steps of training; "
+            "use --set train.warmup=0.1, or train longer"
+        )
+
+
+def check_accumulation(method: type[Method], config: TrainConfig) -> None:
+    """Refuse to accumulate gradients for a method that decides itself which parameters a batch moves."""
+    if config.accumulate > 1 and method.steps not in (Method.steps, Staged.steps):
+        raise UsageError(
+            f"train.accumulate={config.accumulate}: {method.name} moves several groups of parameters in turn, whose "
+            "gradients cannot be accumulated; use --set train.accumulate=1 and a larger train.batch_size"
+        )
 
 
 def check_needs(method: type[Method], benchmark: Benchmark) -> None:

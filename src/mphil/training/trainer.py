@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from itertools import islice
+from time import process_time
 from typing import Any, Literal
 
 import torch
@@ -18,29 +20,24 @@ from mphil.config import TrainConfig
 from mphil.data.loader import Loader, derive_seed
 from mphil.data.split import PARTS, Part
 from mphil.data.store import Batch
+from mphil.data.transforms import drop_edges
 from mphil.errors import DataError
 from mphil.evaluate.prediction import score_parts
 from mphil.evaluate.selection import best_epoch
 from mphil.methods.base import Method, Parts, Progress
 from mphil.nn import world
+from mphil.training.averaging import BATCHES, Average, put_back, renormalise
+from mphil.training.callbacks import Callback
 from mphil.training.checkpoint import Checkpoints, flatten_optimizer, restore_optimizer
 from mphil.training.distributed import local_device
 from mphil.training.interrupt import Interrupt
 from mphil.training.memory import kept_memory
-from mphil.training.trainable import check_trainable
+from mphil.training.schedules import learning_rate_factor
+from mphil.training.trainable import check_accumulation, check_trainable
 
 RULES: tuple[Literal["ood_val", "id_val"], ...] = ("ood_val", "id_val")
 """Both selections are kept and reported side by side."""
-
-
-class Listener:
-    """Somebody who watches training: a progress bar, a log."""
-
-    def batch_done(self, progress: Progress, losses: Mapping[str, float]) -> None:
-        """A step has been taken; `progress.step` counts it."""
-
-    def epoch_done(self, history: list[dict[str, Any]], progress: Progress) -> None:
-        """An epoch has been scored; the last of `history` is its record."""
+OPTIMIZERS = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}
 
 
 @dataclass
@@ -52,7 +49,9 @@ class Position:
         epoch: epochs done of the present stage.
         batch: batches done of the present epoch.
         step: batches done of the present stage.
+        updates: steps of the optimiser done of the present stage.
         seconds: time spent in all.
+        cpu_seconds: processor time spent in all by this process.
         loss_sums: terms of the loss, summed over the batches of the present epoch.
         history: a record of every epoch done of the main stage.
         earlier: a record of every epoch done of the stages before it.
@@ -62,7 +61,9 @@ class Position:
     epoch: int = 0
     batch: int = 0
     step: int = 0
+    updates: int = 0
     seconds: float = 0.0
+    cpu_seconds: float = 0.0
     loss_sums: dict[str, float] = field(default_factory=dict)
     history: list[dict[str, Any]] = field(default_factory=list)
     earlier: list[dict[str, Any]] = field(default_factory=list)
@@ -85,7 +86,7 @@ class Trainer:
     Attributes:
         at: where the loop stands.
         best: weights of the epoch that each selection rule chose so far.
-        listeners: who is told what happens.
+        callbacks: who is told what happens.
     """
 
     def __init__(
@@ -97,25 +98,28 @@ class Trainer:
         checkpoints: Checkpoints | None = None,
     ) -> None:
         check_trainable(benchmark, config)
+        check_accumulation(type(method), config)
         torch.set_num_threads(config.threads)
         self.benchmark, self.config, self.seed = benchmark, config, seed
         self.device = local_device(config.device)
         self.method, self.checkpoints = method.to(self.device), checkpoints
         world.align(method.state_dict().values())
-        self.listeners: list[Listener] = []
+        self.callbacks: list[Callback] = []
         self.loader = Loader(
             benchmark.store, benchmark.split.train, config.batch_size, self.device, (world.rank(), world.size())
         )
         self.parts = Parts(*(self._in_order(part) for part in ("train", "ood_val")))
         self.stages = [(name, math.ceil(share * config.epochs)) for name, share in method.stages().items()]
         self.stages.append(("main", config.epochs))
-        rates = method.learning_rates()
+        groups, rates = method.param_groups(), method.learning_rates()
+        self.rates = {name: config.lr * rates.get(name, 1.0) for name in groups}
         self.optimizers = {
-            name: torch.optim.Adam(
-                parameters, lr=config.lr * rates.get(name, 1.0), weight_decay=config.weight_decay, fused=True
+            name: OPTIMIZERS[config.optimizer](
+                parameters, lr=self.rates[name], weight_decay=config.weight_decay, fused=True
             )
-            for name, parameters in method.param_groups().items()
+            for name, parameters in groups.items()
         }
+        self.average: Average | None = None
         self.at = Position()
         self.best: dict[str, dict[str, Tensor]] = {}
         if checkpoints is not None and checkpoints.exists():
@@ -136,8 +140,10 @@ class Trainer:
     def fit(self) -> list[dict[str, Any]]:
         """Train to the end, or until a limit; returns the record of every epoch of the main stage.
 
+        The method is left with the weights that were scored in the last epoch.
         An interrupt (Ctrl-C, SIGTERM) is passed on as soon as the present step is done and saved.
         """
+        self._cpu_clock = process_time()
         with Interrupt() as interrupt, kept_memory():
             if not self._finished():
                 self._seed("prepare")
@@ -148,6 +154,7 @@ class Trainer:
                 self._close_epoch()
                 if world.anywhere(interrupt.held):
                     raise KeyboardInterrupt
+            self._settle()
         return self.at.history
 
     def evaluate(self, parts: tuple[Part, ...] = PARTS) -> dict[str, float | None]:
@@ -157,6 +164,10 @@ class Trainer:
     def load_best(self, rule: str) -> None:
         """Put the weights of the epoch that `rule` chose into the method."""
         self.method.load_state_dict(self.best[rule])
+
+    def best_epoch(self, rule: Literal["ood_val", "id_val"]) -> int | None:
+        """The epoch that `rule` chose so far."""
+        return best_epoch(self.at.history, rule, self.config.window, self.config.min_epochs)
 
     def _in_order(self, part: Part) -> Loader:
         return Loader(self.benchmark.store, self.benchmark.split[part], self.config.eval_batch_size, self.device)
@@ -175,9 +186,11 @@ class Trainer:
             return False
         if at.step >= self.progress.total_steps:
             return True
+        if at.epoch < max(config.window, config.min_epochs):
+            return False
         if config.max_minutes and at.seconds >= 60 * config.max_minutes:
             return True
-        best = best_epoch(at.history, config.patience_on)
+        best = self.best_epoch(config.patience_on)
         return bool(config.patience and best is not None and at.epoch - best >= config.patience)
 
     def _train_epoch(self, interrupt: Interrupt) -> None:
@@ -188,17 +201,22 @@ class Trainer:
         if at.batch == 0:
             self._seed("epoch", at.epoch)
             self.method.begin_epoch(self.parts, self.progress)
+        if self.config.average and at.step == 0 and self.progress.stage == "main":
+            self.average = Average(self.method, self.config.average)
         order = self.loader.epoch(self._stage_seed(), at.epoch, start=at.batch)
         for batch in islice(order, self.progress.total_steps - at.step):
-            losses = self._train_step(batch)
+            due = self._step_is_due()
+            losses = self._train_step(batch, due)
             for name, value in losses.items():
                 at.loss_sums[name] = at.loss_sums.get(name, 0.0) + value
             at.batch += 1
             at.step += 1
             now = time.monotonic()
             at.seconds = before + now - started
-            for listener in self.listeners:
-                listener.batch_done(self.progress, losses)
+            for callback in self.callbacks:
+                callback.on_step(self.progress, losses)
+            if not due:  # gradients are not saved: what was begun is finished first
+                continue
             stopping = world.anywhere(interrupt.held)
             if stopping or now - saved > 60 * self.config.checkpoint_minutes:
                 self._save({})
@@ -206,26 +224,50 @@ class Trainer:
             if stopping:
                 raise KeyboardInterrupt
 
-    def _train_step(self, batch: Batch) -> dict[str, float]:
-        """Move the parameters once, or once per group; returns the terms of the loss."""
+    def _step_is_due(self) -> bool:
+        """Whether the next batch completes those of a step of the optimiser; the rest of an epoch is a step too."""
+        at, batch = self.at, self.at.batch + 1
+        return (
+            batch % self.config.accumulate == 0 or batch == len(self.loader) or at.step + 1 == self.progress.total_steps
+        )
+
+    def _train_step(self, batch: Batch, due: bool) -> dict[str, float]:
+        """Add the gradients of a batch and, if a step is due, move the parameters; returns the terms of the loss."""
+        if self.config.edge_drop:
+            seed = derive_seed(self._stage_seed(), _of_rank("edges"), self.at.step)
+            batch = drop_edges(batch, self.config.edge_drop, torch.Generator().manual_seed(seed))
         # Different graphs must not get the same dropout.
-        self._seed(f"step of rank {world.rank()}" if world.rank() else "step", self.at.step)
+        self._seed(_of_rank("step"), self.at.step)
         values: dict[str, float] = {}
         for group, losses in self.method.steps(batch, self.progress):
-            optimizer = self.optimizers[group]
-            parameters = optimizer.param_groups[0]["params"]
             terms = world.total(torch.stack(list(losses.values())).detach())
             values |= dict(zip(losses, terms.tolist(), strict=True))
             if not terms.sum().isfinite():
                 raise self._diverged("loss", values)
-            optimizer.zero_grad(set_to_none=True)
+            if self.at.batch % self.config.accumulate == 0:
+                self.optimizers[group].zero_grad(set_to_none=True)
             losses.total.backward()  # type: ignore[no-untyped-call]
-            world.sum_gradients(parameters)
-            norm = clip_grad_norm_(parameters, self.config.clip or math.inf)
-            if not norm.isfinite():
-                raise self._diverged("gradient", values)
-            optimizer.step()
+            if due:
+                self._move(group, values)
+        if due:
+            self.at.updates += 1
+            if self.average is not None:
+                self.average.update(self.method, self.at.updates)
         return values
+
+    def _move(self, group: str, losses: Mapping[str, float]) -> None:
+        """Move the parameters of a group by the mean gradient of the batches since the last step."""
+        optimizer = self.optimizers[group]
+        parameters = optimizer.param_groups[0]["params"]
+        world.sum_gradients(parameters)
+        batches = self.at.batch % self.config.accumulate + 1
+        if batches > 1:
+            torch._foreach_div_([p.grad for p in parameters if p.grad is not None], batches)
+        norm = clip_grad_norm_(parameters, self.config.clip or math.inf)
+        if not norm.isfinite():
+            raise self._diverged("gradient", losses)
+        optimizer.param_groups[0]["lr"] = self.rates[group] * learning_rate_factor(self.progress, self.config)
+        optimizer.step()
 
     def _diverged(self, what: str, losses: Mapping[str, float]) -> DataError:
         terms = ", ".join(f"{name} = {value:g}" for name, value in losses.items())
@@ -250,31 +292,52 @@ class Trainer:
             self._seed("end of stage")
             self.method.end_stage(self.parts, progress)
             at.seconds += time.monotonic() - started
-            at.stage, at.epoch, at.step = at.stage + 1, 0, 0
+            at.stage, at.epoch, at.step, at.updates = at.stage + 1, 0, 0, 0
         return {}
 
     def _score_epoch(self, losses: Mapping[str, float]) -> dict[str, dict[str, Tensor]]:
-        """Score the epoch, tell the listeners, and keep the weights if they are the best so far; returns those."""
+        """Score the epoch, tell the callbacks, and keep the weights if they are the best so far; returns those."""
         at = self.at
         started = time.monotonic()
-        scores = self.evaluate(PARTS[1:])
-        # One clock for all, or they would not agree on when the time is up.
-        at.seconds = world.from_first(lambda: at.seconds + time.monotonic() - started)
-        at.history.append(
-            {"epoch": at.epoch, "step": at.step, "losses": losses, "scores": scores, "seconds": at.seconds}
-        )
         improved = {}
-        for rule in RULES:
-            if best_epoch(at.history, rule) == at.epoch:
-                improved[f"best-{rule}"] = self.best[rule] = {
-                    name: tensor.detach().cpu().clone() for name, tensor in self.method.state_dict().items()
-                }
+        with self._settled():
+            scores = self.evaluate(PARTS[1:])
+            # One clock for all, or they would not agree on when the time is up.
+            at.seconds = world.from_first(lambda: at.seconds + time.monotonic() - started)
+            at.history.append(
+                {"epoch": at.epoch, "step": at.step, "losses": losses, "scores": scores, "seconds": at.seconds}
+            )
+            for rule in RULES:
+                if self.best_epoch(rule) == at.epoch:
+                    improved[f"best-{rule}"] = self.best[rule] = {
+                        name: tensor.detach().cpu().clone() for name, tensor in self.method.state_dict().items()
+                    }
         # Told before it is saved: an epoch that is cut in between is done, and told, once more.
-        for listener in self.listeners:
-            listener.epoch_done(at.history, self.progress)
+        for callback in self.callbacks:
+            callback.on_epoch(at.history, self.progress)
         return improved
 
+    def _settle(self) -> None:
+        """Make the weights of training those that are scored: their average, with BatchNorm statistics of its own."""
+        if self.average is not None:
+            self.average.write_to(self.method)
+        if self.average is not None or self.config.renormalise:
+            order = self.loader.epoch(derive_seed(self.seed, "renormalise"), 0)
+            renormalise(self.method, islice(order, BATCHES))
+
+    @contextmanager
+    def _settled(self) -> Iterator[None]:
+        """The weights that are scored, inside; those of training again, afterwards."""
+        if self.average is None and not self.config.renormalise:
+            yield
+            return
+        with put_back(self.method):
+            self._settle()
+            yield
+
     def _save(self, improved: Mapping[str, Mapping[str, Tensor]]) -> None:
+        now = process_time()
+        self.at.cpu_seconds, self._cpu_clock = self.at.cpu_seconds + now - self._cpu_clock, now
         if self.checkpoints is None:
             return
         state = {f"method.{name}": tensor for name, tensor in self.method.state_dict().items()}
@@ -282,6 +345,8 @@ class Trainer:
         for group, optimizer in self.optimizers.items():
             tensors, optimizer_meta[group] = flatten_optimizer(optimizer)
             state |= {f"optimizer.{group}.{name}": tensor for name, tensor in tensors.items()}
+        if self.average is not None:
+            state |= {f"average.{name}": tensor for name, tensor in self.average.values.items()}
         self.checkpoints.write({"state": state, **improved}, {"at": asdict(self.at), "optimizers": optimizer_meta})
 
     def _restore(self, checkpoints: Checkpoints) -> None:
@@ -290,7 +355,15 @@ class Trainer:
         self.method.load_state_dict(_under("method.", state))
         for group, optimizer in self.optimizers.items():
             restore_optimizer(optimizer, _under(f"optimizer.{group}.", state), meta["optimizers"][group])
+        if averages := _under("average.", state):
+            self.average = Average(self.method, self.config.average)
+            self.average.load(averages)
         self.best = {r: checkpoints.load(f"best-{r}") for r in RULES if f"best-{r}" in checkpoints.groups()}
+
+
+def _of_rank(stream: str) -> str:
+    """Random numbers of this process; those of the first are those of one process alone."""
+    return f"{stream} of rank {world.rank()}" if world.rank() else stream
 
 
 def _under(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:

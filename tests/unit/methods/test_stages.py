@@ -12,8 +12,9 @@ from mphil.config import EncoderConfig, TrainConfig
 from mphil.data.split import Split
 from mphil.methods import build_method
 from mphil.testing.graphs import labelled_molecules
+from mphil.training.callbacks import Callback
 from mphil.training.checkpoint import Checkpoints
-from mphil.training.trainer import Listener, Trainer
+from mphil.training.trainer import Trainer
 from tests.graphs import TASKS
 
 SETTINGS = {
@@ -29,13 +30,13 @@ class Cut(Exception):
     """The process vanishes."""
 
 
-class Cutter(Listener):
+class Cutter(Callback):
     """Ends training after so many batches."""
 
     def __init__(self, batches):
         self.left = batches
 
-    def batch_done(self, progress, losses):
+    def on_step(self, progress, losses):
         self.left -= 1
         if self.left == 0:
             raise Cut
@@ -59,7 +60,7 @@ def test_a_cut_in_every_stage_leaves_no_trace(name, tmp_path):
     attempts, finished = 0, False
     while not finished:
         trainer = trainer_of(name, Checkpoints(tmp_path))
-        trainer.listeners.append(Cutter(2))
+        trainer.callbacks.append(Cutter(2))
         with suppress(Cut):
             trainer.fit()
             finished = True

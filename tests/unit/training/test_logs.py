@@ -47,27 +47,27 @@ class TestFiles:
         log, history = FileLog(tmp_path), []
         for epoch in (1, 2, 3):
             history.append(record(epoch))
-            log.epoch_done(history, Progress())
+            log.on_epoch(history, Progress())
             assert [row["epoch"] for row in read_csv(tmp_path)] == [str(e + 1) for e in range(epoch)]
         assert [json.loads(line) for line in (tmp_path / "log.jsonl").read_text().splitlines()] == history
         assert read_csv(tmp_path)[1]["losses/classification"] == "0.5"
         assert read_csv(tmp_path)[1]["scores/ood_val"] == "", "what is undefined is an empty cell"
 
     def test_what_a_killed_run_wrote_is_replaced(self, tmp_path):
-        FileLog(tmp_path).epoch_done([record(1), record(2, score=0.1)], Progress())
-        FileLog(tmp_path).epoch_done([record(1), record(2, score=0.9)], Progress())
+        FileLog(tmp_path).on_epoch([record(1), record(2, score=0.1)], Progress())
+        FileLog(tmp_path).on_epoch([record(1), record(2, score=0.9)], Progress())
         assert [row["scores/id_val"] for row in read_csv(tmp_path)] == ["0.5", "0.9"]
 
     def test_a_loss_that_begins_later_has_its_column(self, tmp_path):
-        FileLog(tmp_path).epoch_done([record(1), record(2, classification=0.5, late=0.25)], Progress())
+        FileLog(tmp_path).on_epoch([record(1), record(2, classification=0.5, late=0.25)], Progress())
         assert [row["losses/late"] for row in read_csv(tmp_path)] == ["", "0.25"]
 
 
 class TestTensorBoard:
     def test_events_can_be_read_back(self, tmp_path):
         log = TensorBoardLog(tmp_path, 0)
-        log.epoch_done([record(1)], Progress())
-        log.epoch_done([record(1), record(2, score=0.75)], Progress())
+        log.on_epoch([record(1)], Progress())
+        log.on_epoch([record(1), record(2, score=0.75)], Progress())
         log.close()
         found = events(tmp_path)
         assert found["scores/id_val"] == [(10, 0.5), (20, 0.75)]
@@ -77,16 +77,18 @@ class TestTensorBoard:
     @pytest.mark.parametrize("resumed_at", [10, 13])
     def test_a_resumed_run_takes_back_what_it_repeats_and_nothing_else(self, tmp_path, resumed_at):
         first = TensorBoardLog(tmp_path, 0)
-        first.epoch_done([record(1)], Progress())
-        first.epoch_done([record(1), record(2, score=0.1)], Progress())
+        first.on_epoch([record(1)], Progress())
+        first.on_epoch([record(1), record(2, score=0.1)], Progress())
         first.close()
         second = TensorBoardLog(tmp_path, resumed_at)
-        second.epoch_done([record(1), record(2, score=0.9)], Progress())
+        second.on_epoch([record(1), record(2, score=0.9)], Progress())
         second.close()
         assert events(tmp_path)["scores/id_val"] == [(10, 0.5), (20, 0.9)]
 
     def test_not_installed(self, tmp_path, monkeypatch):
         monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
-        with pytest.raises(UsageError, match=r"train.tensorboard needs TensorBoard: pip install 'mphil\[log\]'"):
+        with pytest.raises(
+            UsageError, match=r"train.loggers: tensorboard is not installed: pip install 'mphil\[log\]'"
+        ):
             TensorBoardLog(tmp_path, 0)
         assert not list(tmp_path.iterdir())

@@ -22,11 +22,11 @@ def test_it_follows_steps_and_epochs(bar):
     line = TrainingBar(bar, "erm on toys", Progress(0, 0, 12, 3))
     task = bar.tasks[0]
     assert (task.description, task.completed, task.total, task.fields["epoch"]) == ("erm on toys", 0, 12, "1/3")
-    line.batch_done(Progress(5, 1, 12, 3), {})
+    line.on_step(Progress(5, 1, 12, 3), {})
     assert (task.completed, task.fields["epoch"]) == (5, "2/3")
-    line.epoch_done([{"scores": {"id_val": 0.25, "ood_val": None}}], Progress(8, 2, 12, 3))
+    line.on_epoch([{"scores": {"id_val": 0.25, "ood_val": None}}], Progress(8, 2, 12, 3))
     assert task.fields["note"] == "id_val 0.250"
-    line.epoch_done([{"scores": {"id_val": 0.25, "ood_val": 0.5}}], Progress(12, 3, 12, 3))
+    line.on_epoch([{"scores": {"id_val": 0.25, "ood_val": 0.5}}], Progress(12, 3, 12, 3))
     assert task.fields["note"] == "id_val 0.250 ood_val 0.500"
 
 
@@ -35,7 +35,7 @@ def test_time_left_of_a_resumed_run_counts_only_its_own_steps(bar):
     assert bar.tasks[0].completed == 900
     for step in range(901, 911):
         bar.now[0] += 2.0
-        line.batch_done(Progress(step, 9, 1000, 10), {})
+        line.on_step(Progress(step, 9, 1000, 10), {})
     assert bar.tasks[0].time_remaining == pytest.approx(90 * 2, rel=0.15)
 
 
@@ -46,5 +46,5 @@ def test_a_finished_run_is_not_in_an_epoch_beyond_its_last(bar):
 
 def test_silent_when_nobody_is_watching(capsys):
     with training_bar("erm on toys", Progress(0, 0, 4, 1)) as line:
-        line.batch_done(Progress(1, 0, 4, 1), {"classification": 1.0})
+        line.on_step(Progress(1, 0, 4, 1), {"classification": 1.0})
     assert capsys.readouterr() == ("", "")

@@ -117,7 +117,7 @@ class TestAssignments:
         [
             ("train.epochs=20", {"train": {"epochs": 20}}),
             ("method.temperature = 0.2", {"method": {"temperature": 0.2}}),
-            ("train.tensorboard=true", {"train": {"tensorboard": True}}),
+            ("train.renormalise=true", {"train": {"renormalise": True}}),
             ("encoder.readout=sum", {"encoder": {"readout": "sum"}}),
             ("encoder.readout='sum'", {"encoder": {"readout": "sum"}}),
             ("method.update=a=b", {"method": {"update": "a=b"}}),

@@ -11,7 +11,8 @@ from tests.toys import small_benchmark, with_labels, without_part
 import mphil
 from mphil.config import TrainConfig
 from mphil.errors import DataError, UsageError
-from mphil.training.trainable import check_trainable
+from mphil.methods.base import METHODS
+from mphil.training.trainable import check_accumulation, check_trainable
 
 
 @pytest.fixture(scope="module")
@@ -80,3 +81,46 @@ class TestBadData:
     def test_a_device_that_is_not_there(self, device):
         with pytest.raises(UsageError, match=f"train.device='{device}'"):
             check_trainable(small_benchmark(), TrainConfig(batch_size=60, device=device))
+
+
+class TestRecipe:
+    """120 training graphs."""
+
+    @pytest.mark.parametrize(
+        ("settings", "message"),
+        [
+            ({"window": 4}, r"train.window is 4 but training has 3 epochs; use --set train.window=3 or less"),
+            ({"min_epochs": 4}, r"train.min_epochs is 4 but training has 3 epochs; use --set train.min_epochs=3"),
+            ({"window": 3, "max_steps": 8}, r"train.window is 3 but training has 2 epochs"),
+            ({"accumulate": 5}, r"train.accumulate is 5 but an epoch has 4 batches; use --set train.accumulate=4"),
+            ({"warmup": 0.97}, r"train.warmup=0.97 takes up all 12 steps of training; use --set train.warmup=0.1"),
+            ({"warmup": 0.6, "max_steps": 1}, r"takes up all 1 steps"),
+        ],
+    )
+    def test_longer_than_the_run(self, motif, settings, message):
+        with pytest.raises(UsageError, match=message):
+            check_trainable(motif, TrainConfig(**{"epochs": 3, "batch_size": 30} | settings))
+
+    def test_as_long_as_the_run(self, motif):
+        fitting = {"window": 3, "min_epochs": 3, "accumulate": 4, "warmup": 0.9}
+        check_trainable(motif, TrainConfig(epochs=3, batch_size=30, **fitting))
+
+    @pytest.mark.parametrize(
+        "setting",
+        [
+            *({name: value} for name in ("average", "warmup", "edge_drop") for value in (-0.1, 1.0, float("nan"))),
+            *({"accumulate": 0}, {"window": 0}, {"min_epochs": -1}),
+            *({"optimizer": "sgd"}, {"schedule": "steps"}, {"loggers": ["paper"]}),
+        ],
+    )
+    def test_out_of_range(self, motif, setting):
+        (name,) = setting
+        with pytest.raises(UsageError, match=rf"train\.{name}"):
+            mphil.train(motif, "erm", train=setting)
+
+    @pytest.mark.parametrize("method", ["aia", "grea", "imold"])
+    def test_methods_that_move_groups_in_turn_do_not_accumulate(self, method):
+        data = small_benchmark()
+        with pytest.raises(UsageError, match=rf"train.accumulate=2: {method} moves several groups.*larger train.batch"):
+            mphil.train(data, method, train={"accumulate": 2, "batch_size": 30})
+        check_accumulation(METHODS[method], TrainConfig())

@@ -10,6 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.contract.broken import Staged
+from tests.cuts import Cut, Cutter, assert_same, outcome
 from tests.toys import Brittle, install, small_benchmark, with_labels, without_part
 
 import mphil
@@ -18,8 +19,9 @@ from mphil.data.loader import derive_seed
 from mphil.errors import DataError, UsageError
 from mphil.methods import Losses, build_method
 from mphil.methods.erm import ERM
+from mphil.training.callbacks import Callback
 from mphil.training.checkpoint import Checkpoints
-from mphil.training.trainer import Listener, Trainer
+from mphil.training.trainer import Trainer
 
 METHODS = {
     "erm": {},
@@ -32,33 +34,14 @@ STEPS = 12
 """Of the usual run below: 3 epochs of 4 batches."""
 
 
-class Cut(Exception):
-    """The process vanishes."""
-
-
-class Cutter(Listener):
-    """Ends training at a batch, before it is saved, or at the end of an epoch."""
-
-    def __init__(self, batch=None, epoch=None):
-        self.batch, self.epoch = batch, epoch
-
-    def batch_done(self, progress, losses):
-        if progress.step == self.batch:
-            raise Cut
-
-    def epoch_done(self, history, progress):
-        if progress.epoch == self.epoch:
-            raise Cut
-
-
-class Recorder(Listener):
+class Recorder(Callback):
     def __init__(self):
         self.batches, self.epochs = [], []
 
-    def batch_done(self, progress, losses):
+    def on_step(self, progress, losses):
         self.batches.append((progress, losses))
 
-    def epoch_done(self, history, progress):
+    def on_epoch(self, history, progress):
         self.epochs.append((len(history), progress))
 
 
@@ -73,21 +56,6 @@ def trainer_of(data, method="erm", checkpoints=None, seed=0, **config):
     built = build_method(method.partition("-")[0], data.task, encoder, METHODS.get(method, {}))
     config = TrainConfig(**{"epochs": 3, "batch_size": 30, "checkpoint_minutes": 0} | config)
     return Trainer(built, data, config, seed, checkpoints)
-
-
-def outcome(trainer):
-    """Everything a run leaves, without the time it took."""
-    history = [{k: v for k, v in record.items() if k != "seconds"} for record in trainer.at.history]
-    weights = {name: tensor.clone() for name, tensor in trainer.method.state_dict().items()}
-    return history, {"last": weights, **trainer.best}
-
-
-def assert_same(one, other):
-    assert one[0] == other[0]
-    assert one[1].keys() == other[1].keys()
-    for name, weights in one[1].items():
-        assert weights.keys() == other[1][name].keys()
-        assert all(torch.equal(weights[key], other[1][name][key]) for key in weights), name
 
 
 @pytest.fixture(scope="module")
@@ -120,7 +88,7 @@ class TestLimits:
     def test_methods_are_told_how_long_it_will_be(self, motif, max_steps, total):
         trainer = trainer_of(motif, max_steps=max_steps)
         recorder = Recorder()
-        trainer.listeners.append(recorder)
+        trainer.callbacks.append(recorder)
         trainer.fit()
         assert [progress.step for progress, _ in recorder.batches] == list(range(1, total + 1))
         assert {progress.total_steps for progress, _ in recorder.batches} == {total}
@@ -189,15 +157,15 @@ class TestDeterminism:
         assert_same(outcome(again), uncut["erm"])
         assert outcome(other)[0] != uncut["erm"][0]
 
-    def test_checkpoints_and_listeners_change_nothing(self, motif, uncut, tmp_path):
+    def test_checkpoints_and_callbacks_change_nothing(self, motif, uncut, tmp_path):
         trainer = trainer_of(motif, "mphil", Checkpoints(tmp_path))
-        trainer.listeners.append(Recorder())
+        trainer.callbacks.append(Recorder())
         trainer.fit()
         assert_same(outcome(trainer), uncut["mphil"])
 
     def test_losses_are_averaged_over_the_batches_of_an_epoch(self, motif):
         trainer, recorder = trainer_of(motif, "mphil"), Recorder()
-        trainer.listeners.append(recorder)
+        trainer.callbacks.append(recorder)
         for number, record in enumerate(trainer.fit()):
             batches = [losses for _, losses in recorder.batches[4 * number : 4 * number + 4]]
             assert set(record["losses"]) == {"classification", "separation", "matching"}
@@ -229,7 +197,7 @@ class TestCuts:
     def test_three_cuts(self, motif, uncut, tmp_path, method, minutes):
         for batch in (2, 5, 11):
             trainer = trainer_of(motif, method, Checkpoints(tmp_path), checkpoint_minutes=minutes)
-            trainer.listeners.append(Cutter(batch))
+            trainer.callbacks.append(Cutter(batch))
             with pytest.raises(Cut):
                 trainer.fit()
         trainer = trainer_of(motif, method, Checkpoints(tmp_path), checkpoint_minutes=minutes)
@@ -243,7 +211,7 @@ class TestCuts:
         folder, minutes = tmp_path_factory.mktemp("cuts"), 0 if every_batch else 99
         for batch in batches:
             trainer = trainer_of(motif, "mphil", Checkpoints(folder), checkpoint_minutes=minutes)
-            trainer.listeners.append(Cutter(batch))
+            trainer.callbacks.append(Cutter(batch))
             try:
                 trainer.fit()
             except Cut:
@@ -254,11 +222,11 @@ class TestCuts:
 
     def test_a_cut_between_scoring_and_saving_tells_the_epoch_again(self, motif, uncut, tmp_path):
         trainer = trainer_of(motif, "erm", Checkpoints(tmp_path))
-        trainer.listeners.append(Cutter(epoch=3))
+        trainer.callbacks.append(Cutter(epoch=3))
         with pytest.raises(Cut):
             trainer.fit()
         trainer, recorder = trainer_of(motif, "erm", Checkpoints(tmp_path)), Recorder()
-        trainer.listeners.append(recorder)
+        trainer.callbacks.append(recorder)
         trainer.fit()
         assert [n for n, _ in recorder.epochs] == [3]
         assert recorder.batches == [], "the last batch had been saved"
@@ -283,7 +251,7 @@ class TestCuts:
     def test_a_finished_run_does_nothing_more(self, motif, uncut, tmp_path):
         trainer_of(motif, "mphil", Checkpoints(tmp_path)).fit()
         trainer, recorder = trainer_of(motif, "mphil", Checkpoints(tmp_path)), Recorder()
-        trainer.listeners.append(recorder)
+        trainer.callbacks.append(recorder)
         trainer.fit()
         assert (recorder.batches, recorder.epochs) == ([], [])
         assert_same(outcome(trainer), uncut["mphil"])
@@ -311,7 +279,7 @@ class TestCuts:
         assert Alternating.touched[:4] == ({"encoder"}, {"head"}, {"encoder"}, {"head"})
         assert set(straight.at.history[0]["losses"]) == {"body", "head"}
         trainer = trainer_of(motif, "alternating", Checkpoints(tmp_path))
-        trainer.listeners.append(Cutter(6))
+        trainer.callbacks.append(Cutter(6))
         with pytest.raises(Cut):
             trainer.fit()
         trainer = trainer_of(motif, "alternating", Checkpoints(tmp_path))
@@ -326,9 +294,9 @@ class CutInStage(Cutter):
         super().__init__(batch)
         self.stage = stage
 
-    def batch_done(self, progress, losses):
+    def on_step(self, progress, losses):
         if progress.stage == self.stage:
-            super().batch_done(progress, losses)
+            super().on_step(progress, losses)
 
 
 class TestStages:
@@ -341,7 +309,7 @@ class TestStages:
 
     def test_they_come_one_after_the_other(self, motif):
         trainer, recorder = trainer_of(motif, "staged"), Recorder()
-        trainer.listeners.append(recorder)
+        trainer.callbacks.append(recorder)
         before = {name: tensor.clone() for name, tensor in trainer.method.assistant.state_dict().items()}
         trainer.fit()
         told = [(progress.stage, progress.step, progress.total_steps) for progress, _ in recorder.batches]
@@ -357,7 +325,7 @@ class TestStages:
         straight.fit()
         for stage, batch in (("first", 2), ("first", 6), ("first", 8), ("main", 1), ("main", 7)):
             trainer = trainer_of(motif, "staged", Checkpoints(tmp_path), checkpoint_minutes=minutes)
-            trainer.listeners.append(CutInStage(stage, batch))
+            trainer.callbacks.append(CutInStage(stage, batch))
             with pytest.raises(Cut):
                 trainer.fit()
         trainer = trainer_of(motif, "staged", Checkpoints(tmp_path), checkpoint_minutes=minutes)
