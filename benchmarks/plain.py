@@ -19,7 +19,7 @@ from torch_geometric.nn import GINConv, GINEConv, InstanceNorm, MessagePassing
 
 from mphil.data.features import Features
 from mphil.methods.base import Method, Progress
-from mphil.nn.encoder import Encoder
+from mphil.nn.encoders import Encoder
 from mphil.nn.scorers import Scorer
 
 

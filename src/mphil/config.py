@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, get_type_hints
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, field_validator, model_validator
 
 from mphil.data.features import Features
 from mphil.errors import UnknownName, UsageError
+
+OWN_KIND = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*", re.ASCII)
+"""How an encoder of one's own is named."""
 
 
 class Settings(BaseModel):
@@ -22,22 +26,36 @@ class EncoderConfig(Settings):
     """The network that turns a graph into node features.
 
     Attributes:
-        kind: `gin`, or `vgin` with a virtual node (3 layers or more).
+        kind: `gin`, `vgin` (GIN with a virtual node, 3 layers or more), `gcn`, `gat`, `gps`, or a module of one's own
+            as `package.module:Class`; see `mphil encoders`.
         layers: message-passing layers.
         width: size of the node features.
         dropout: share of features dropped after every layer.
-        readout: how node features become one vector.
+        readout: how node features become one vector; `attention` learns what each node counts.
         node: what the nodes carry; filled in from the data.
         edge: what the edges carry; filled in from the data.
     """
 
-    kind: Literal["gin", "vgin"] = "gin"
+    kind: str = Field("gin", max_length=200)
     layers: int = Field(3, ge=1, le=64)
     width: int = Field(300, ge=1, le=8192)
     dropout: float = Field(0.5, ge=0, lt=1)
-    readout: Literal["mean", "sum", "max"] = "mean"
+    readout: Literal["mean", "sum", "max", "attention"] = "mean"
     node: Features = Features.constant()
     edge: Features = Features.none()
+
+    @field_validator("kind")
+    @classmethod
+    def _kind_has_a_name(cls, kind: str) -> str:
+        """Looks at the name only: settings may come from a stored model, and must not import what they name."""
+        from mphil.nn.encoders.base import ENCODERS
+
+        if ":" in kind:
+            if not OWN_KIND.fullmatch(kind):
+                raise ValueError("an encoder of one's own is written as package.module:Class")
+        elif kind not in set(ENCODERS):
+            raise ValueError(f"{UnknownName('encoder', kind, ENCODERS)} One of your own is package.module:Class")
+        return kind
 
     @model_validator(mode="after")
     def _virtual_node_can_gather(self) -> EncoderConfig:
@@ -46,6 +64,10 @@ class EncoderConfig(Settings):
                 "a virtual node first speaks in the second layer and first listens after it: use 3 or more"
             )
         return self
+
+    def plain(self, **changed: Any) -> EncoderConfig:
+        """These settings without a virtual node, and with other changes."""
+        return self.model_copy(update={"kind": "gin" if self.kind == "vgin" else self.kind, **changed})
 
 
 class TrainConfig(Settings):

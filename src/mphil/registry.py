@@ -8,12 +8,15 @@ from collections.abc import Iterator
 from typing import Generic, TypeVar
 
 from mphil.errors import UnknownName
+from mphil.plugins import load_plugins
 
 T = TypeVar("T")
 
 
 class Registry(Generic[T]):
-    """Names to objects. Entries register when their module is imported; `discover` imports a whole package.
+    """Names to objects. Entries register when their module is imported.
+
+    Before the first look into it, all modules of a package are imported, and the user's plugins (see `plugins.py`).
 
     Example:
         >>> colours = Registry[int]("colour")
@@ -53,3 +56,4 @@ class Registry(Generic[T]):
         package, self._package = importlib.import_module(self._package), None
         for module in pkgutil.iter_modules(package.__path__):
             importlib.import_module(f"{package.__name__}.{module.name}")
+        load_plugins()

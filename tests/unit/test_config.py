@@ -48,7 +48,7 @@ class TestSettings:
 
     @pytest.mark.parametrize(
         "wrong",
-        [{"kind": "gcn"}, {"layers": 0}, {"width": 0}, {"dropout": 1.0}, {"dropout": -0.1}, {"readout": "median"}],
+        [{"kind": "gcnn"}, {"layers": 0}, {"width": 0}, {"dropout": 1.0}, {"dropout": -0.1}, {"readout": "median"}],
         ids=str,
     )
     def test_refuse_values_that_make_no_encoder(self, wrong):

@@ -8,7 +8,21 @@ from types import FrameType
 
 import typer
 
-from mphil.cli import benchmarks, check, demo, doctor, evaluate, explain, export, lab, methods, predict, serve, train
+from mphil.cli import (
+    benchmarks,
+    check,
+    demo,
+    doctor,
+    encoders,
+    evaluate,
+    explain,
+    export,
+    lab,
+    methods,
+    predict,
+    serve,
+    train,
+)
 from mphil.errors import DataError, MphilError
 
 app = typer.Typer(
@@ -20,7 +34,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for verb in (demo, train, evaluate, predict, explain, serve, export, benchmarks, methods, check, lab, doctor):
+for verb in (demo, train, evaluate, predict, explain, serve, export, benchmarks, methods, encoders, check, lab, doctor):
     verb.add_to(app)
 
 

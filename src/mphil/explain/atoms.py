@@ -13,7 +13,7 @@ from mphil.data.loader import derive_seed
 from mphil.data.store import Batch
 from mphil.errors import UnknownName, UsageError
 from mphil.methods.base import Method, evaluating
-from mphil.nn.encoder import Encoder
+from mphil.nn.encoders import Encoder
 from mphil.nn.importance import decision_margin
 
 By = Literal["own", "contribution", "gradient", "random"]

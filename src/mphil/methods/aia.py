@@ -11,11 +11,11 @@ from torch.nn import functional as F
 from mphil.config import EncoderConfig
 from mphil.data.store import Batch
 from mphil.methods.base import Losses, Method, Progress, evaluating, register
-from mphil.nn.encoder import Encoder
+from mphil.nn.encoders import build_encoder
 from mphil.nn.heads import Head, classifier
 from mphil.nn.losses import task_loss
 from mphil.nn.masker import Masker, Masks, see_through
-from mphil.nn.readout import readout
+from mphil.nn.readout import Readout
 from mphil.task import Task
 
 FRONT_LAYERS = MASK_LAYERS = 2
@@ -26,22 +26,23 @@ class Classifier(nn.Module):
 
     def __init__(self, config: EncoderConfig, outputs: int, head: Head) -> None:
         super().__init__()
-        self.readout = config.readout
+        self.pool = Readout(config.readout, config.width)
         back_layers = max(1, config.layers - FRONT_LAYERS)
         front_layers = max(1, config.layers - back_layers)
-        self.front = Encoder(config.model_copy(update={"kind": "gin", "layers": front_layers}))
-        self.back = Encoder(config.model_copy(update={"kind": "gin", "layers": back_layers}), embedded=True)
+        self.front = build_encoder(config.plain(layers=front_layers))
+        self.back = build_encoder(config.plain(layers=back_layers), embedded=True)
         self.head = classifier(head, config.width, outputs, config.dropout)
 
     def embed(self, nodes: Tensor, batch: Batch, masks: Masks | None) -> Tensor:
         """(B, d) graphs through masks, or whole, from (N, d) features of the front."""
         seen = self.back(batch, x=nodes) if masks is None else see_through(self.back, nodes, batch, masks)
-        return readout(seen, batch.ptr, self.readout)
+        return self.pool(seen, batch.ptr)
 
 
 @register(
     "aia",
     paper="Sui et al., 2023, Unleashing the power of graph data augmentation on covariate distribution shift, NeurIPS",
+    needs={"edge_weight"},
     search_space={"stable_share": [0.1, 0.3, 0.5, 0.7, 0.9], "distance": [0.1, 0.2, 0.5, 1.0, 1.5]},
 )
 class AIA(Method):
@@ -87,12 +88,13 @@ class AIA(Method):
         head: Head = "linear",
     ) -> None:
         super().__init__(task, encoder)
+        del self.pool  # the classifier pools for itself
         self.stable_share, self.adversarial_share = stable_share, (adversarial_nodes, adversarial_edges)
         self.distance, self.adversary_speed = distance, adversary_speed
         self.stable_weight, self.adversarial_weight = stable_weight, adversarial_weight
         self.classifier = Classifier(encoder, task.n_outputs, head)
-        plain = encoder.model_copy(update={"kind": "gin", "layers": MASK_LAYERS})
-        self.masker, self.adversary = (Masker(Encoder(plain), encoder.width) for _ in range(2))
+        plain = encoder.plain(layers=MASK_LAYERS)
+        self.masker, self.adversary = (Masker(build_encoder(plain), encoder.width) for _ in range(2))
 
     def param_groups(self) -> dict[str, list[nn.Parameter]]:
         stable = [*self.classifier.parameters(), *self.masker.parameters()]

@@ -13,6 +13,8 @@ from torch import Tensor, nn
 from mphil.config import EncoderConfig, check_arguments
 from mphil.data.store import Batch
 from mphil.errors import UnknownName, UsageError
+from mphil.nn.encoders import require_weights
+from mphil.nn.readout import Readout
 from mphil.registry import Registry
 from mphil.task import Kind, Task
 
@@ -62,6 +64,10 @@ class Method(nn.Module):
 
     A method implements `loss` and `predict`. Keyword-only arguments of `__init__`, typed and with defaults, are its
     hyperparameters. The class facts are set by `@register`.
+
+    Attributes:
+        task: what is asked.
+        pool: the readout that `encoder.readout` names.
     """
 
     name: ClassVar[str]
@@ -76,7 +82,7 @@ class Method(nn.Module):
     def __init__(self, task: Task, encoder: EncoderConfig) -> None:
         super().__init__()
         self.task = task
-        self.readout = encoder.readout
+        self.pool = Readout(encoder.readout, encoder.width)
 
     def loss(self, batch: Batch, progress: Progress) -> Losses:
         """The terms to minimise on this batch."""
@@ -156,7 +162,8 @@ def register(
     Args:
         name: what people type.
         paper: where the method was published.
-        needs: what the data must have: `env` (environment labels), `molecules`.
+        needs: what the data must have: `env` (environment labels), `molecules`; and `edge_weight` if its encoder must
+            take weights of edges or nodes.
         refuses: the kinds of task it is not defined for, with the reason.
         search_space: hyperparameters worth tuning, with the values to try.
         presets: named sets of hyperparameters.
@@ -184,11 +191,13 @@ def resolve_hyperparameters(cls: type[Method], preset: str | None, given: Mappin
 
 
 def build_method(name: str, task: Task, encoder: EncoderConfig, args: Mapping[str, Any]) -> Method:
-    """Build a method by name, refusing tasks it is not defined for."""
+    """Build a method by name, refusing tasks it is not defined for and encoders that lack what it needs."""
     cls = METHODS[name]
     if task.kind not in cls.tasks:
         raise UsageError(
             f"{name} is not defined for {task.kind} tasks: {cls.refuses[task.kind]}; "
             f"it supports {', '.join(sorted(cls.tasks))}"
         )
+    if "edge_weight" in cls.needs:
+        require_weights(encoder, name)
     return cls(task, encoder, **resolve_hyperparameters(cls, None, args))

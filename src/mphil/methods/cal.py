@@ -10,11 +10,12 @@ from torch.nn import functional as F
 from mphil.config import EncoderConfig
 from mphil.data.store import Batch
 from mphil.methods.base import Losses, Method, Progress, register
-from mphil.nn.encoder import BatchNorm, Encoder
-from mphil.nn.gcn import GCNLayer
+from mphil.nn.encoders import build_encoder
+from mphil.nn.encoders.blocks import BatchNorm
+from mphil.nn.encoders.gcn import GCNLayer
 from mphil.nn.losses import labelled, masked_mean, task_loss
 from mphil.nn.mixing import permutation
-from mphil.nn.readout import Readout, readout
+from mphil.nn.readout import Pooling, Readout
 from mphil.nn.scorers import Scorer
 from mphil.task import Task
 
@@ -74,12 +75,13 @@ class CAL(Method):
         objective: float = 1.0,
         context: float = 0.5,
         combination: float = 0.5,
-        pooling: Readout = "sum",
+        pooling: Pooling = "sum",
     ) -> None:
         super().__init__(task, encoder)
-        self.objective, self.context, self.combination, self.pooling = objective, context, combination, pooling
+        self.objective, self.context, self.combination = objective, context, combination
+        self.pool = Readout(pooling, encoder.width)
         width = encoder.width
-        self.trunk = Encoder(encoder)
+        self.trunk = build_encoder(encoder)
         self.node_attention = Scorer(width, "node", outputs=2)
         self.edge_attention = Scorer(width, "edge", outputs=2)
         self.context_branch, self.object_branch = Branch(width), Branch(width)
@@ -116,7 +118,7 @@ class CAL(Method):
 
         def pooled(branch: Branch, part: int) -> Tensor:
             seen = branch(nodes * node_share[:, [part]], batch.edge_index, edge_share[:, part])
-            return readout(seen, batch.ptr, self.pooling)
+            return self.pool(seen, batch.ptr)
 
         return pooled(self.context_branch, CONTEXT), pooled(self.object_branch, OBJECT)
 

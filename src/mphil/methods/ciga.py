@@ -11,7 +11,7 @@ from mphil.data.store import Batch
 from mphil.methods.base import Losses, Method, Progress, register
 from mphil.nn import rationale
 from mphil.nn.contrast import label_pairs, supervised_contrast
-from mphil.nn.encoder import Encoder
+from mphil.nn.encoders import build_encoder
 from mphil.nn.losses import entry_losses, labelled, masked_mean
 from mphil.nn.readout import readout
 from mphil.task import Task
@@ -22,7 +22,7 @@ Contrast = Literal["features", "representation"]
 SPACE = {"share": [0.2, 0.3, 0.4, 0.6, 0.8], "contrast": [0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0]}
 
 
-@register("ciga-v1", paper=PAPER, search_space=SPACE)
+@register("ciga-v1", paper=PAPER, needs={"edge_weight"}, search_space=SPACE)
 class CIGAv1(Method):
     r"""The best-scored edges of a graph predict its label, and those of one class must look alike.
 
@@ -62,7 +62,7 @@ class CIGAv1(Method):
         self.contrast, self.classify, self.contrast_on = contrast, classify, contrast_on
         first, second = rationale.split_layers(encoder)
         self.extractor = rationale.Extractor(first, share)
-        self.encoder = Encoder(encoder) if classify == "raw" else Encoder(second, embedded=True)
+        self.encoder = build_encoder(encoder) if classify == "raw" else build_encoder(second, embedded=True)
         self.head = nn.Linear(encoder.width, task.n_outputs)
 
     def loss(self, batch: Batch, progress: Progress) -> Losses:
@@ -82,7 +82,7 @@ class CIGAv1(Method):
         """(B, d) vector of one part of each graph, from the features of all nodes or from the raw graph."""
         x = None if self.classify == "raw" else nodes[part.nodes]
         h = self.encoder(part.graphs, x=x, edge_weight=part.edge_weight)
-        return readout(h, part.graphs.ptr, self.readout)
+        return self.pool(h, part.graphs.ptr)
 
     def predict(self, batch: Batch) -> Tensor:
         logits: Tensor = self.head(self.embed(batch))
@@ -99,7 +99,7 @@ class CIGAv1(Method):
         return rationale.node_importance(weight, kept, batch)
 
 
-@register("ciga-v2", paper=PAPER, search_space=SPACE | {"hinge": [0.5, 1.0, 2.0]})
+@register("ciga-v2", paper=PAPER, needs={"edge_weight"}, search_space=SPACE | {"hinge": [0.5, 1.0, 2.0]})
 class CIGAv2(CIGAv1):
     r"""CIGA v1, and what is left out should predict the label too, as long as it does so worse than what is kept.
 

@@ -11,10 +11,9 @@ from mphil.config import EncoderConfig
 from mphil.data.store import Batch
 from mphil.methods.base import Losses, Method, Progress, register
 from mphil.nn import rationale
-from mphil.nn.encoder import Encoder
+from mphil.nn.encoders import build_encoder
 from mphil.nn.losses import entry_losses, labelled, task_loss
 from mphil.nn.penalties import variance_penalty
-from mphil.nn.readout import readout
 from mphil.task import Task
 
 GROWTH = 1.6
@@ -23,6 +22,7 @@ GROWTH = 1.6
 @register(
     "dir",
     paper="Wu et al., 2022, Discovering invariant rationales for graph neural networks, ICLR",
+    needs={"edge_weight"},
     search_space={"share": [0.25, 0.4, 0.5, 0.6, 0.7, 0.8], "weight": [1e-4, 1e-3, 1e-2, 0.1, 1.0]},
 )
 class DIR(Method):
@@ -57,7 +57,7 @@ class DIR(Method):
         self.weight, self.compat = weight, compat
         first, second = rationale.split_layers(encoder)
         self.extractor = rationale.Extractor(first, share)
-        self.encoder = Encoder(second, embedded=True)
+        self.encoder = build_encoder(second, embedded=True)
         self.head = nn.Linear(encoder.width, task.n_outputs)
         self.rest_head = nn.Linear(encoder.width, task.n_outputs)
 
@@ -88,7 +88,7 @@ class DIR(Method):
     def represent(self, part: rationale.Part, nodes: Tensor) -> Tensor:
         """(B, d) vector of one part of each graph, from the features of all nodes."""
         h = self.encoder(part.graphs, x=nodes[part.nodes], edge_weight=part.edge_weight)
-        return readout(h, part.graphs.ptr, self.readout)
+        return self.pool(h, part.graphs.ptr)
 
     def predict(self, batch: Batch) -> Tensor:
         logits: Tensor = self.head(self.embed(batch))

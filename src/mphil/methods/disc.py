@@ -11,11 +11,12 @@ from mphil.config import EncoderConfig
 from mphil.data.store import Batch
 from mphil.errors import UsageError
 from mphil.methods.base import Losses, Method, Progress, register
-from mphil.nn.encoder import CodeEmbedding, Encoder
+from mphil.nn.encoders import build_encoder
+from mphil.nn.encoders.blocks import embed_to_width
 from mphil.nn.losses import entry_losses, labelled, masked_mean
 from mphil.nn.masker import Masker, Masks, see_through
 from mphil.nn.mixing import permutation
-from mphil.nn.readout import readout
+from mphil.nn.readout import Readout
 from mphil.task import Task
 
 
@@ -24,19 +25,19 @@ class Branch(nn.Module):
 
     def __init__(self, config: EncoderConfig) -> None:
         super().__init__()
-        self.readout = config.readout
-        node, width = config.node, config.width
-        self.embed = CodeEmbedding(node.sizes, width) if node.kind == "categorical" else nn.Linear(node.width, width)
-        self.encoder = Encoder(config, embedded=True)
+        self.pool = Readout(config.readout, config.width)
+        self.embed = embed_to_width(config.node, config.width)
+        self.encoder = build_encoder(config, embedded=True)
 
     def forward(self, batch: Batch, masks: Masks) -> Tensor:
         """(B, d) the graphs seen through masks."""
-        return readout(see_through(self.encoder, self.embed(batch.x), batch, masks), batch.ptr, self.readout)
+        return self.pool(see_through(self.encoder, self.embed(batch.x), batch, masks), batch.ptr)
 
 
 @register(
     "disc",
     paper="Fan et al., 2022, Debiasing graph neural networks via learning disentangled causal substructure, NeurIPS",
+    needs={"edge_weight"},
     search_space={"swap_weight": [1.0, 5.0, 10.0, 15.0], "amplification": [0.5, 0.7, 0.9]},
 )
 class DisC(Method):
@@ -56,7 +57,7 @@ class DisC(Method):
 
     Args:
         task: what is asked.
-        encoder: settings of both branches; the masker has two layers of it without a virtual node.
+        encoder: settings of both branches; the masker is a GIN of two layers and the same width.
         amplification: q of the generalised cross-entropy.
         bias_weight: :math:`\lambda_D`.
         swap_weight: :math:`\lambda_G`.
@@ -81,12 +82,13 @@ class DisC(Method):
         weighting: Literal["label", "batch"] = "batch",
     ) -> None:
         super().__init__(task, encoder)
+        del self.pool  # the branches pool for themselves
         if not 0 < amplification <= 1:
             raise UsageError(f"disc needs 0 < amplification <= 1, not {amplification}")
         self.amplification, self.bias_weight = amplification, bias_weight
         self.swap_weight, self.swap_from, self.weighting = swap_weight, swap_from, weighting
         width = encoder.width
-        mask_encoder = Encoder(encoder.model_copy(update={"kind": "gin", "layers": 2}))
+        mask_encoder = build_encoder(encoder.model_copy(update={"kind": "gin", "layers": 2}))
         self.masker = Masker(mask_encoder, width, halvings=3)
         self.causal_branch, self.bias_branch = Branch(encoder), Branch(encoder)
         self.causal_head = nn.Linear(2 * width, task.n_outputs)

@@ -8,10 +8,9 @@ from torch import Tensor, nn
 from mphil.config import EncoderConfig
 from mphil.data.store import Batch
 from mphil.methods.base import Losses, Method, Progress, register
-from mphil.nn.encoder import Encoder
+from mphil.nn.encoders import build_encoder
 from mphil.nn.importance import node_contribution
 from mphil.nn.losses import task_loss
-from mphil.nn.readout import readout
 from mphil.task import Task
 
 
@@ -21,7 +20,7 @@ class ERM(Method):
 
     def __init__(self, task: Task, encoder: EncoderConfig) -> None:
         super().__init__(task, encoder)
-        self.encoder = Encoder(encoder)
+        self.encoder = build_encoder(encoder)
         self.head = nn.Linear(encoder.width, task.n_outputs)
 
     def loss(self, batch: Batch, progress: Progress) -> Losses:
@@ -32,9 +31,9 @@ class ERM(Method):
         return logits
 
     def embed(self, batch: Batch) -> Tensor:
-        return readout(self.encoder(batch), batch.ptr, self.readout)
+        return self.pool(self.encoder(batch), batch.ptr)
 
     def node_importance(self, batch: Batch) -> Tensor:
         with torch.no_grad():
             nodes = self.encoder(batch)
-        return node_contribution(nodes, lambda h: self.head(readout(h, batch.ptr, self.readout)), self.task)
+        return node_contribution(nodes, lambda h: self.head(self.pool(h, batch.ptr)), self.task)

@@ -26,6 +26,7 @@ from mphil.task import Task
     "gala",
     paper="Chen, Bian, Zhou, Xie, Han and Cheng, 2023, Does invariant graph learning via environment augmentation "
     "learn invariance?, NeurIPS",
+    needs={"edge_weight"},
     search_space={"contrast": [0.5, 1.0, 2.0, 8.0, 32.0, 64.0, 128.0], "environments": [1, 2, 3, 5, 10]},
 )
 class GALA(Staged):
@@ -73,6 +74,7 @@ class GALA(Staged):
         assistant_share: float = 1.0,
     ) -> None:
         super().__init__(task, encoder)
+        del self.pool  # the networks pool for themselves
         if environments < 1 or copies < 0:
             raise UsageError(f"gala needs environments >= 1 and copies >= 0, not {environments} and {copies}")
         self.contrast, self.environments, self.copies = contrast, environments, copies

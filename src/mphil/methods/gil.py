@@ -13,11 +13,11 @@ from mphil.errors import UsageError
 from mphil.methods.base import Losses, Method, Progress, evaluating, register
 from mphil.nn import rationale
 from mphil.nn.cluster import kmeans
-from mphil.nn.encoder import CodeEmbedding, Encoder
+from mphil.nn.encoders import build_encoder
+from mphil.nn.encoders.blocks import CodeEmbedding
 from mphil.nn.losses import entry_losses, labelled
 from mphil.nn.masks import top_share
 from mphil.nn.penalties import environment_risks, gradient_variance
-from mphil.nn.readout import readout
 from mphil.nn.scorers import edge_graph
 from mphil.task import Task
 
@@ -25,6 +25,7 @@ from mphil.task import Task
 @register(
     "gil",
     paper="Li et al., 2022, Learning invariant graph representations for out-of-distribution generalization, NeurIPS",
+    needs={"edge_weight"},
     search_space={"weight": [1e-5, 1e-3, 1e-1], "environments": [2, 3, 4], "share": [0.4, 0.6, 0.8]},
 )
 class GIL(Method):
@@ -65,8 +66,8 @@ class GIL(Method):
             raise UsageError(f"gil needs environments >= 1, not {environments}")
         self.share, self.weight = rationale.require_share(share), weight
         self.environments, self.gradient_of = environments, gradient_of
-        self.masker = Encoder(encoder.model_copy(update={"dropout": 0.0}))
-        self.encoder = Encoder(encoder)
+        self.masker = build_encoder(encoder.model_copy(update={"dropout": 0.0}))
+        self.encoder = build_encoder(encoder)
         self.head = nn.Linear(encoder.width, task.n_outputs)
 
     def loss(self, batch: Batch, progress: Progress) -> Losses:
@@ -100,7 +101,7 @@ class GIL(Method):
 
     def represent(self, part: rationale.Part) -> Tensor:
         """(B, d) vector of one part of each graph."""
-        return readout(self.encoder(part.graphs, edge_weight=part.edge_weight), part.graphs.ptr, self.readout)
+        return self.pool(self.encoder(part.graphs, edge_weight=part.edge_weight), part.graphs.ptr)
 
     def predict(self, batch: Batch) -> Tensor:
         logits: Tensor = self.head(self.embed(batch))

@@ -12,11 +12,12 @@ from mphil.data.store import Batch
 from mphil.errors import UsageError
 from mphil.methods.base import Losses, Method, Progress, register
 from mphil.nn.dropout import Dropout
-from mphil.nn.encoder import BatchNorm, Encoder
+from mphil.nn.encoders import build_encoder
+from mphil.nn.encoders.blocks import BatchNorm
 from mphil.nn.losses import task_loss
 from mphil.nn.masks import share_penalty
 from mphil.nn.mixing import all_pairs, random_pairs
-from mphil.nn.readout import Readout, readout
+from mphil.nn.readout import Pooling, Readout
 from mphil.nn.scorers import Scorer
 from mphil.task import Task
 
@@ -62,16 +63,17 @@ class GREA(Method):
         gate_epochs: int = 1,
         cycle: int = 4,
         environments: int = 0,
-        pooling: Readout = "sum",
+        pooling: Pooling = "sum",
     ) -> None:
         super().__init__(task, encoder)
         if not 0 < gate_epochs < cycle:
             raise UsageError(f"grea needs 0 < gate_epochs < cycle, not {gate_epochs} and {cycle}")
         self.rationale_share, self.gate_epochs, self.cycle = rationale_share, gate_epochs, cycle
-        self.environments, self.pooling = environments, pooling
+        self.environments = environments
+        self.pool = Readout(pooling, encoder.width)
         width, dropout = encoder.width, encoder.dropout
-        self.encoder = Encoder(encoder)
-        self.gate_encoder = Encoder(encoder.model_copy(update={"kind": "gin", "layers": 2}))
+        self.encoder = build_encoder(encoder)
+        self.gate_encoder = build_encoder(encoder.plain(layers=2))
         self.gate_head = Scorer(width, "node", hidden=[2 * width], norm="batch", dropout=dropout)
         self.lift = nn.Linear(width, 2 * width, bias=False)
         self.head = nn.Sequential(
@@ -79,7 +81,10 @@ class GREA(Method):
         )
 
     def param_groups(self) -> dict[str, list[nn.Parameter]]:
-        groups = {"gate": (self.gate_encoder, self.gate_head), "predictor": (self.encoder, self.lift, self.head)}
+        groups = {
+            "gate": (self.gate_encoder, self.gate_head),
+            "predictor": (self.encoder, self.pool, self.lift, self.head),
+        }
         return {name: [p for module in modules for p in module.parameters()] for name, modules in groups.items()}
 
     def steps(self, batch: Batch, progress: Progress) -> Iterator[tuple[str, Losses]]:
@@ -97,7 +102,10 @@ class GREA(Method):
         with torch.set_grad_enabled(torch.is_grad_enabled() and trains_gate):
             gate = self.gate(batch)
         # The lift is linear: the sum of two lifted vectors is their sum lifted, for B rows instead of the square of B.
-        rationale, environment = self.lift(self.pool(nodes, gate, batch)), self.lift(self.pool(nodes, 1 - gate, batch))
+        rationale, environment = (
+            self.lift(self.gather(nodes, gate, batch)),
+            self.lift(self.gather(nodes, 1 - gate, batch)),
+        )
         if self.environments:
             swapped = random_pairs(rationale, environment, self.environments)
         else:
@@ -117,7 +125,7 @@ class GREA(Method):
 
     def embed(self, batch: Batch) -> Tensor:
         """(B, d) the rationale of each graph."""
-        return self.pool(self.encoder(batch), self.gate(batch), batch)
+        return self.gather(self.encoder(batch), self.gate(batch), batch)
 
     def node_importance(self, batch: Batch) -> Tensor:
         """(N,) the gate."""
@@ -128,6 +136,6 @@ class GREA(Method):
         logits: Tensor = self.gate_head(self.gate_encoder(batch), batch)
         return logits.sigmoid()
 
-    def pool(self, nodes: Tensor, gate: Tensor, batch: Batch) -> Tensor:
+    def gather(self, nodes: Tensor, gate: Tensor, batch: Batch) -> Tensor:
         """(B, d) the gated nodes of each graph."""
-        return readout(nodes * gate.unsqueeze(1), batch.ptr, self.pooling)
+        return self.pool(nodes * gate.unsqueeze(1), batch.ptr)

@@ -10,10 +10,9 @@ from mphil.config import EncoderConfig
 from mphil.data.store import Batch
 from mphil.errors import UsageError
 from mphil.methods.base import Losses, Method, Progress, register
-from mphil.nn.encoder import Encoder
+from mphil.nn.encoders import build_encoder
 from mphil.nn.losses import task_loss
 from mphil.nn.masks import concrete, node_share_of_edges
-from mphil.nn.readout import readout
 from mphil.nn.scorers import Scorer, reverse_edges
 from mphil.task import Task
 
@@ -24,6 +23,7 @@ EPS = 1e-6
 @register(
     "gsat",
     paper="Miao et al., 2022, Interpretable and generalizable graph learning via stochastic attention mechanism, ICML",
+    needs={"edge_weight"},
     search_space={"final": [0.3, 0.5, 0.7], "weight": [0.1, 1.0, 10.0], "interval": [10, 20]},
 )
 class GSAT(Method):
@@ -74,7 +74,7 @@ class GSAT(Method):
         self.start, self.final, self.interval = start, final, interval
         width = encoder.width
         hidden = (4 * width, width) if attention == "edge" else (2 * width, width)
-        self.encoder = Encoder(encoder)
+        self.encoder = build_encoder(encoder)
         self.scorer = Scorer(width, attention, hidden=hidden, norm="graph", dropout=dropout)
         self.head = nn.Linear(width, task.n_outputs)
 
@@ -97,7 +97,7 @@ class GSAT(Method):
     def represent(self, batch: Batch, attention: Tensor) -> Tensor:
         """(B, d) the graphs, seen with this attention."""
         h = self.encoder(batch, edge_weight=self.edge_attention(batch, attention))
-        return readout(h, batch.ptr, self.readout)
+        return self.pool(h, batch.ptr)
 
     def edge_attention(self, batch: Batch, attention: Tensor) -> Tensor:
         """(E,) the same in both directions: the mean of the two, or the product of the ends."""

@@ -10,13 +10,12 @@ from mphil.data.store import Batch
 from mphil.errors import UsageError
 from mphil.methods.base import Losses, Method, Progress, register
 from mphil.nn import rationale
-from mphil.nn.encoder import Encoder
+from mphil.nn.encoders import build_encoder
 from mphil.nn.graft import graft, random_partners
 from mphil.nn.losses import task_loss
 from mphil.nn.masks import clamp_share, concrete
 from mphil.nn.mixing import mixup, mixup_loss
 from mphil.nn.penalties import variance_penalty
-from mphil.nn.readout import readout
 from mphil.nn.scorers import Scorer, edge_graph
 from mphil.task import Task
 
@@ -24,6 +23,7 @@ from mphil.task import Task
 @register(
     "igm",
     paper="Jia et al., 2024, Graph invariant learning with subgraph co-mixup for OOD generalization, AAAI",
+    needs={"edge_weight"},
     search_space={"variance": [0.1, 1.0, 10.0], "interpolation": [0.1, 0.5, 1.0], "share": [0.6, 0.7, 0.8]},
 )
 class IGM(Method):
@@ -77,9 +77,9 @@ class IGM(Method):
         self.share, self.environments, self.alpha, self.bridges = share, environments, alpha, bridges
         self.mixed, self.variance, self.interpolation = mixed, variance, interpolation
         width = encoder.width
-        self.extractor = Encoder(rationale.extractor_config(encoder))
+        self.extractor = build_encoder(rationale.extractor_config(encoder))
         self.scorer = Scorer(width, "edge", hidden=(4 * width,))
-        self.encoder = Encoder(encoder)
+        self.encoder = build_encoder(encoder)
         self.head = nn.Linear(width, task.n_outputs)
 
     def loss(self, batch: Batch, progress: Progress) -> Losses:
@@ -118,7 +118,7 @@ class IGM(Method):
 
     def represent(self, graphs: Batch, edge_weight: Tensor | None = None) -> Tensor:
         """(B, d) vector of each graph."""
-        return readout(self.encoder(graphs, edge_weight=edge_weight), graphs.ptr, self.readout)
+        return self.pool(self.encoder(graphs, edge_weight=edge_weight), graphs.ptr)
 
     def predict(self, batch: Batch) -> Tensor:
         logits: Tensor = self.head(self.embed(batch))

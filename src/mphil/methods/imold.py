@@ -13,12 +13,12 @@ from mphil.data.store import Batch
 from mphil.errors import UsageError
 from mphil.methods.base import Losses, Method, Progress, register
 from mphil.nn.codebook import Codebook
-from mphil.nn.encoder import Encoder, mlp
+from mphil.nn.encoders import build_encoder
+from mphil.nn.encoders.blocks import mlp
 from mphil.nn.heads import Head, classifier, perceptron
 from mphil.nn.losses import task_loss
 from mphil.nn.masks import share_penalty
 from mphil.nn.mixing import permutation
-from mphil.nn.readout import readout
 from mphil.task import Task
 
 
@@ -79,15 +79,15 @@ class IMoLD(Method):
         self.commitment, self.invariance, self.cycle = commitment, invariance, cycle
         self.score_target, self.score_weight = score_target, score_weight
         width, dropout = encoder.width, encoder.dropout
-        self.scorer = Encoder(encoder)
+        self.scorer = build_encoder(encoder)
         self.score_head = mlp(width, 2 * width, width)
-        self.encoder = Encoder(encoder)
+        self.encoder = build_encoder(encoder)
         self.codebook = Codebook(codes, width)
         self.mixer = perceptron(2 * width, width, width, dropout)
         self.head = classifier(head, width, task.n_outputs, dropout)
 
     def param_groups(self) -> dict[str, list[nn.Parameter]]:
-        groups = {"scorer": (self.scorer, self.score_head), "encoder": (self.encoder, self.mixer, self.head)}
+        groups = {"scorer": (self.scorer, self.score_head), "encoder": (self.encoder, self.pool, self.mixer, self.head)}
         return {name: [p for module in modules for p in module.parameters()] for name, modules in groups.items()}
 
     def steps(self, batch: Batch, progress: Progress) -> Iterator[tuple[str, Losses]]:
@@ -104,8 +104,8 @@ class IMoLD(Method):
             nodes, commitment = self.discretise(batch)
         with torch.set_grad_enabled(torch.is_grad_enabled() and trains_scorer):
             scores = self.scores(batch)
-        invariant = self.pool(nodes * scores, batch)
-        spurious = self.pool(nodes * (1 - scores), batch)
+        invariant = self.pool(nodes * scores, batch.ptr)
+        spurious = self.pool(nodes * (1 - scores), batch.ptr)
         foreign = spurious[permutation(len(spurious), spurious.device)]
         mixed = self.mixer(torch.cat([invariant, foreign], dim=1))
         agreement = F.cosine_similarity(invariant.detach(), mixed).mean()
@@ -124,7 +124,7 @@ class IMoLD(Method):
     def embed(self, batch: Batch) -> Tensor:
         """(B, d) the invariant part of each graph."""
         nodes, _ = self.discretise(batch)
-        return self.pool(nodes * self.scores(batch), batch)
+        return self.pool(nodes * self.scores(batch), batch.ptr)
 
     def node_importance(self, batch: Batch) -> Tensor:
         """(N,) mean of the scores over their channels."""
@@ -140,7 +140,3 @@ class IMoLD(Method):
         nodes = self.encoder(batch)
         quantised = self.codebook(nodes)
         return nodes + quantised.vectors, quantised.commitment
-
-    def pool(self, nodes: Tensor, batch: Batch) -> Tensor:
-        """(B, d) one vector a graph."""
-        return readout(nodes, batch.ptr, self.readout)

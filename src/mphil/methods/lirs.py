@@ -16,13 +16,13 @@ from mphil.nn.losses import label_probability, labelled, masked_mean, task_loss
 from mphil.nn.marks import marked, top_nodes
 from mphil.nn.memory import Memory
 from mphil.nn.posthoc import soft_clusters
-from mphil.nn.readout import readout
 from mphil.task import Task
 
 
 @register(
     "lirs",
     paper="Yao, Chen, Hu, Liu, Zhang and Shen, 2025, Learning graph invariance by harnessing spuriosity, ICLR",
+    needs={"edge_weight"},
     search_space={"weight": [0.01, 0.1, 1.0], "clusters": [3, 5, 10], "marked": [4, 8, 12], "drop": [0.1, 0.2, 0.3]},
 )
 class LIRS(Staged, ERM):
@@ -132,7 +132,7 @@ class LIRS(Staged, ERM):
     def truth(self, batch: Batch, edge_weight: Tensor) -> Tensor:
         """(B,) probability GSAT gives to the true labels, on average, with these weights of the edges."""
         nodes = self.gsat.encoder(batch, edge_weight=edge_weight)
-        logits = self.gsat.head(readout(nodes, batch.ptr, self.readout))
+        logits = self.gsat.head(self.gsat.pool(nodes, batch.ptr))
         known = labelled(batch.y)
         return (label_probability(logits, batch.y, self.task) * known).sum(1) / known.sum(1).clamp_min(1)
 

@@ -15,11 +15,10 @@ from mphil.data.store import Batch, pointer
 from mphil.methods.base import Losses, Progress, evaluating, register
 from mphil.methods.staged import Staged
 from mphil.nn.dropout import Dropout
-from mphil.nn.encoder import Encoder
+from mphil.nn.encoders import build_encoder
 from mphil.nn.latent import EnvironmentModel, graph_losses
 from mphil.nn.losses import labelled, masked_mean
 from mphil.nn.penalties import environment_risks
-from mphil.nn.readout import readout
 from mphil.task import Task
 
 
@@ -44,7 +43,8 @@ class MoleOOD(Staged):
 
     Args:
         task: what is asked.
-        encoder: settings of the GNNs; the one of the fragments has no virtual node.
+        encoder: settings of the GNNs; that of the fragments is a GIN without a virtual node, so that fragments do
+            not hear of each other.
         environments: K.
         weight: :math:`\lambda` of the mean over environments; the deviation has weight 1.
         prior: :math:`\pi`, equal shares or those of a standard normal cut into K pieces of [-3, 3].
@@ -69,8 +69,8 @@ class MoleOOD(Staged):
         self.weight, self.environment_share = weight, environment_share
         width = encoder.width
         self.latent = EnvironmentModel(task, encoder, environments)
-        self.encoder = Encoder(encoder)
-        self.fragment_encoder = Encoder(encoder.model_copy(update={"kind": "gin"}))
+        self.encoder = build_encoder(encoder)
+        self.fragment_encoder = build_encoder(encoder.model_copy(update={"kind": "gin"}))
         self.query, self.key = nn.Linear(width, width), nn.Linear(width, width)
         self.head = nn.Sequential(
             nn.Linear(width, width), Dropout(encoder.dropout), nn.ReLU(), nn.Linear(width, task.n_outputs)
@@ -116,8 +116,8 @@ class MoleOOD(Staged):
         cut = cut_edges(batch)
         fragment, graph = fragments(batch, cut)
         nodes = self.fragment_encoder(batch, edge_weight=(~cut).to(self.key.weight.dtype))
-        vectors = readout(nodes[fragment.argsort()], pointer(fragment.bincount()), self.readout)
-        whole = readout(self.encoder(batch), batch.ptr, self.readout)
+        vectors = self.pool(nodes[fragment.argsort()], pointer(fragment.bincount()))
+        whole = self.pool(self.encoder(batch), batch.ptr)
         scores = (self.query(whole)[graph] * self.key(vectors)).sum(1) / math.sqrt(vectors.shape[1])
         return vectors, softmax(scores, graph, num_nodes=len(whole)), fragment, graph
 

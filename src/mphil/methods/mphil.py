@@ -13,7 +13,8 @@ from mphil.data.store import Batch
 from mphil.errors import UsageError
 from mphil.methods.base import Losses, Method, Parts, Progress, evaluating, register
 from mphil.nn import sphere
-from mphil.nn.encoder import Encoder, mlp
+from mphil.nn.encoders import build_encoder
+from mphil.nn.encoders.blocks import mlp
 from mphil.nn.importance import node_contribution
 from mphil.nn.losses import labelled, masked_mean, one_hot
 from mphil.nn.readout import readout
@@ -140,8 +141,8 @@ class MPHIL(Method):
         self.on_sphere = project and normalise
 
         width = encoder.width
-        self.encoder = Encoder(encoder)
-        self.scorer = Encoder(encoder) if invariant_encoder else None
+        self.encoder = build_encoder(encoder)
+        self.scorer = build_encoder(encoder) if invariant_encoder else None
         self.score_head = mlp(width, 2 * width, width) if invariant_encoder and score_head else nn.Identity()
         size = (projection or width) if project else width
         hidden = max(1, int(width * projector_width))
@@ -204,7 +205,7 @@ class MPHIL(Method):
 
     def place(self, nodes: Tensor, batch: Batch) -> Tensor:
         """Readout, projection, sphere (eq:readout, eq: hype_rinv): (N, d) -> (B, p)."""
-        z = self.projector(readout(nodes, batch.ptr, self.readout))
+        z = self.projector(self.pool(nodes, batch.ptr))
         return sphere.unit(z) if self.on_sphere else z
 
     def bank(self) -> Tensor:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 from mphil.config import EncoderConfig
 from mphil.errors import UsageError
 from mphil.methods.base import register
 from mphil.methods.mphil import MPHIL
+from mphil.nn.readout import Pooling, Readout
 from mphil.task import Task
 
 
@@ -54,7 +53,7 @@ class MPHILPlus(MPHIL):
         temperature: float = 0.1,
         matching: float = 0.1,
         separation: float = 0.1,
-        readout: Literal["mean", "sum", "max"] = "max",
+        readout: Pooling = "max",
     ) -> None:
         if encoder.readout != "mean":
             raise UsageError(
@@ -70,4 +69,4 @@ class MPHILPlus(MPHIL):
             separation=separation,
             update="gradient",
         )
-        self.readout = readout
+        self.pool = Readout(readout, encoder.width)

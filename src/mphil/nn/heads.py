@@ -7,7 +7,7 @@ from typing import Literal
 from torch import nn
 
 from mphil.nn.dropout import Dropout
-from mphil.nn.encoder import BatchNorm
+from mphil.nn.encoders.blocks import BatchNorm
 
 Head = Literal["linear", "mlp"]
 

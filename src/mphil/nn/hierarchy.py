@@ -11,7 +11,7 @@ from torch_geometric.utils import softmax
 
 from mphil.config import EncoderConfig
 from mphil.data.store import Batch
-from mphil.nn.encoder import Encoder
+from mphil.nn.encoders import build_encoder
 from mphil.nn.latent import losses_by_environment
 from mphil.nn.masks import concrete
 from mphil.nn.readout import readout
@@ -43,7 +43,7 @@ class Hierarchy(nn.Module):
 
     Args:
         task: what is asked.
-        encoder: settings of the GNNs, of which only the width and dropout are used; each has one layer.
+        encoder: settings of the GNNs; each has one layer and no virtual node.
         environments: how many at each level.
         threshold: value above which a drawn edge is chosen.
     """
@@ -51,8 +51,8 @@ class Hierarchy(nn.Module):
     def __init__(self, task: Task, encoder: EncoderConfig, environments: Sequence[int], threshold: float) -> None:
         super().__init__()
         self.task, self.threshold = task, threshold
-        width, config = encoder.width, encoder.model_copy(update={"layers": 1, "kind": "gin"})
-        self.encoders = nn.ModuleList(Encoder(config, embedded=level > 0) for level in range(len(environments)))
+        width, config = encoder.width, encoder.plain(layers=1)
+        self.encoders = nn.ModuleList(build_encoder(config, embedded=level > 0) for level in range(len(environments)))
         self.scorers = nn.ModuleList(_edge_scorer(width) for _ in environments)
         self.causal = nn.ModuleList(_perceptron(width) for _ in environments)
         self.spurious = nn.ModuleList(_perceptron(width) for _ in environments)

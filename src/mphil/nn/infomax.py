@@ -14,8 +14,10 @@ from mphil.config import EncoderConfig
 from mphil.data.features import Features
 from mphil.data.store import Batch
 from mphil.nn.dropout import Dropout
-from mphil.nn.encoder import BatchNorm, Encoder, embed_nodes, mlp
+from mphil.nn.encoders import build_encoder
+from mphil.nn.encoders.blocks import BatchNorm, embed_nodes, mlp
 from mphil.nn.losses import masked_mean
+from mphil.nn.padding import Padded, pad_by_size
 from mphil.nn.readout import readout
 
 RESTART = 0.2
@@ -41,16 +43,8 @@ def diffusion(batch: Batch, dtype: torch.dtype, restart: float = RESTART) -> lis
     r"""Personalised PageRank inside every graph, exactly, by an inverse of its small matrix.
 
     .. math:: S = \alpha\,\big(I - (1-\alpha)\, D^{-1/2}(A + I)D^{-1/2}\big)^{-1}
-
-    Graphs are grouped by powers of two of their sizes, so that a batch costs the sum of its own graphs' squares, up
-    to a factor of four, however unequal they are.
     """
-    sizes = batch.ptr.diff()
-    return [
-        _block(batch, (sizes <= high) & (sizes > high // 2), dtype, restart)
-        for high in (1 << power for power in range(_bits(sizes)))
-        if bool(((sizes <= high) & (sizes > high // 2)).any())
-    ]
+    return [_block(batch, padded, dtype, restart) for padded in pad_by_size(batch.ptr)]
 
 
 def spread(nodes: Tensor, blocks: list[Block]) -> Tensor:
@@ -62,29 +56,19 @@ def spread(nodes: Tensor, blocks: list[Block]) -> Tensor:
     return out
 
 
-def _bits(sizes: Tensor) -> int:
-    """Powers of two, from 1 on, needed to reach the largest size."""
-    return int(sizes.max()).bit_length() + 1 if len(sizes) else 0
-
-
-def _block(batch: Batch, chosen: Tensor, dtype: torch.dtype, restart: float) -> Block:
-    starts, sizes = batch.ptr[:-1][chosen], batch.ptr.diff()[chosen]
-    largest = int(sizes.max())
-    place = torch.arange(largest, device=sizes.device)
-    present = place < sizes.unsqueeze(1)
-    nodes = torch.where(present, starts.unsqueeze(1) + place, 0)
-
+def _block(batch: Batch, padded: Padded, dtype: torch.dtype, restart: float) -> Block:
+    chosen, (count, largest), device = padded.chosen, padded.nodes.shape, padded.nodes.device
     number = chosen.cumsum(0) - 1
     graph = batch.batch[batch.edge_index[0]]
     inside = chosen[graph]
     source, target = batch.edge_index[:, inside] - batch.ptr[graph[inside]]
-    adjacency = torch.zeros(len(sizes), largest, largest, dtype=dtype, device=sizes.device)
+    adjacency = torch.zeros(count, largest, largest, dtype=dtype, device=device)
     where = (number[graph[inside]], target, source)
     adjacency.index_put_(where, torch.ones_like(source, dtype=dtype), accumulate=True)
-    identity = torch.eye(largest, dtype=dtype, device=sizes.device)
+    identity = torch.eye(largest, dtype=dtype, device=device)
     scale = (adjacency.sum(2) + 1).rsqrt()
     normal = scale.unsqueeze(2) * (adjacency + identity) * scale.unsqueeze(1)
-    return Block(nodes, present, restart * torch.linalg.inv(identity - (1 - restart) * normal))
+    return Block(padded.nodes, padded.present, restart * torch.linalg.inv(identity - (1 - restart) * normal))
 
 
 class DiffusedEncoder(nn.Module):
@@ -133,7 +117,7 @@ class Infomax(nn.Module):
     averaged over the two ways to pair the views.
 
     Args:
-        config: settings of both encoders; a virtual node is not used, nodes are summed.
+        config: what nodes and edges carry; both encoders are GINs, and nodes are summed.
         width: of both encoders and of the embedding.
         layers: of both encoders.
         dropout: of both encoders.
@@ -143,7 +127,7 @@ class Infomax(nn.Module):
         super().__init__()
         config = config.model_copy(update={"kind": "gin", "width": width, "layers": layers, "dropout": dropout})
         self.width = width
-        self.plain, self.diffused = Encoder(config), DiffusedEncoder(config)
+        self.plain, self.diffused = build_encoder(config), DiffusedEncoder(config)
         self.node_projector, self.graph_projector = Projector(width), Projector(width)
 
     def forward(self, batch: Batch) -> tuple[list[Tensor], list[Tensor]]:

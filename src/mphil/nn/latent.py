@@ -7,9 +7,9 @@ from torch import Tensor, nn
 
 from mphil.config import EncoderConfig
 from mphil.data.store import Batch
-from mphil.nn.encoder import Encoder
+from mphil.nn.encoders import build_encoder
 from mphil.nn.losses import entry_losses, labelled
-from mphil.nn.readout import readout
+from mphil.nn.readout import Readout
 from mphil.task import Task
 
 
@@ -35,8 +35,9 @@ class EnvironmentModel(nn.Module):
 
     def __init__(self, task: Task, encoder: EncoderConfig, environments: int) -> None:
         super().__init__()
-        self.task, self.readout = task, encoder.readout
-        self.guess_encoder, self.label_encoder = Encoder(encoder), Encoder(encoder)
+        self.task = task
+        self.guess_pool, self.label_pool = (Readout(encoder.readout, encoder.width) for _ in range(2))
+        self.guess_encoder, self.label_encoder = build_encoder(encoder), build_encoder(encoder)
         self.guess = nn.Linear(encoder.width + task.n_tasks, environments)
         self.environments = nn.Parameter(torch.zeros(environments, encoder.width))
         self.from_graph = nn.Linear(encoder.width, task.n_outputs)
@@ -44,12 +45,12 @@ class EnvironmentModel(nn.Module):
 
     def posterior(self, batch: Batch) -> Tensor:
         """(B, K) log probabilities of the environments, given graph and label."""
-        z = readout(self.guess_encoder(batch), batch.ptr, self.readout)
+        z = self.guess_pool(self.guess_encoder(batch), batch.ptr)
         scores: Tensor = self.guess(torch.cat([z, batch.y.nan_to_num().to(z.dtype)], dim=1))
         return scores.log_softmax(1)
 
     def losses(self, batch: Batch) -> Tensor:
         """(B, K) loss of every graph under every environment, whose vector only shifts the logits."""
-        z = readout(self.label_encoder(batch), batch.ptr, self.readout)
+        z = self.label_pool(self.label_encoder(batch), batch.ptr)
         logits = self.from_graph(z).unsqueeze(1) + self.from_environment(self.environments)
         return losses_by_environment(logits, batch.y, self.task)

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from mphil.config import EncoderConfig
 from mphil.data.store import Batch
 from mphil.errors import UsageError
-from mphil.nn.encoder import Encoder
+from mphil.nn.encoders import build_encoder
 from mphil.nn.masks import node_share_of_edges, subgraph, top_share
 from mphil.nn.scorers import Scorer, edge_graph
 
@@ -71,7 +71,7 @@ class Extractor(nn.Module):
     def __init__(self, config: EncoderConfig, share: float) -> None:
         super().__init__()
         self.share = require_share(share)
-        self.encoder = Encoder(config)
+        self.encoder = build_encoder(config)
         self.scorer = Scorer(config.width, "edge")
 
     def forward(self, batch: Batch) -> Selection:
@@ -100,13 +100,13 @@ def split_layers(config: EncoderConfig) -> tuple[EncoderConfig, EncoderConfig]:
     with the others. A virtual node needs three layers and is left out of what is shorter.
     """
     rest = max(1, config.layers - EXTRACTOR_LAYERS)
-    kind = config.kind if rest > EXTRACTOR_LAYERS else "gin"
-    return extractor_config(config), config.model_copy(update={"layers": rest, "kind": kind})
+    second = config if rest > EXTRACTOR_LAYERS else config.plain()
+    return extractor_config(config), second.model_copy(update={"layers": rest})
 
 
 def extractor_config(config: EncoderConfig) -> EncoderConfig:
     """Settings of the short network whose features edges are scored by: two layers, no dropout, no virtual node."""
-    return config.model_copy(update={"layers": EXTRACTOR_LAYERS, "dropout": 0.0, "kind": "gin"})
+    return config.plain(layers=EXTRACTOR_LAYERS, dropout=0.0)
 
 
 @contextmanager

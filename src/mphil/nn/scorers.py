@@ -12,7 +12,7 @@ from torch.nn import functional as F
 
 from mphil.data.store import Batch
 from mphil.nn.dropout import Dropout
-from mphil.nn.encoder import BatchNorm
+from mphil.nn.encoders.blocks import BatchNorm
 from mphil.nn.fast.groups import normalise_by_group
 from mphil.nn.fast.linear import Linear
 from mphil.nn.fast.normalise import Steps

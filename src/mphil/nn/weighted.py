@@ -8,10 +8,10 @@ from torch import Tensor, nn
 
 from mphil.config import EncoderConfig
 from mphil.data.store import Batch
-from mphil.nn.encoder import Encoder
+from mphil.nn.encoders import build_encoder
 from mphil.nn.masks import subgraph, top_share
 from mphil.nn.rationale import require_share
-from mphil.nn.readout import readout
+from mphil.nn.readout import Readout
 from mphil.nn.scorers import Scorer, edge_graph
 from mphil.task import Task
 
@@ -31,10 +31,10 @@ class WeightedClassifier(nn.Module):
     def __init__(self, task: Task, encoder: EncoderConfig, keep: float, sees: Input) -> None:
         super().__init__()
         width = encoder.width
-        self.keep, self.goes_on, self.readout = require_share(keep), sees == "features", encoder.readout
-        self.encoder = Encoder(encoder)
+        self.keep, self.goes_on, self.pool = require_share(keep), sees == "features", Readout(encoder.readout, width)
+        self.encoder = build_encoder(encoder)
         self.scorer = Scorer(width, "edge", hidden=(4 * width, width), norm="graph", dropout=encoder.dropout)
-        self.classifier = Encoder(encoder, embedded=self.goes_on)
+        self.classifier = build_encoder(encoder, embedded=self.goes_on)
         self.head = nn.Sequential(nn.Linear(width, 2 * width), nn.ReLU(), nn.Linear(2 * width, task.n_outputs))
 
     def weigh(self, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
@@ -50,4 +50,4 @@ class WeightedClassifier(nn.Module):
             batch, nodes = subgraph(batch, kept)
             features, weights = features[nodes], weights[kept]
         out = self.classifier(batch, x=features if self.goes_on else None, edge_weight=weights)
-        return readout(out, batch.ptr, self.readout)
+        return self.pool(out, batch.ptr)

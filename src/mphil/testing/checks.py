@@ -17,7 +17,7 @@ from mphil.task import Kind
 from mphil.testing.graphs import to_dtype
 from mphil.testing.trial import Trial, check_losses, differing, outputs, require, snapshot
 
-NEEDS = frozenset({"env", "molecules"})
+NEEDS = frozenset({"env", "molecules", "edge_weight"})
 NEGLIGIBLE = 1e-10
 """Share of the largest gradient entry below which a gradient in float64 is rounding."""
 TOLERANCES = {torch.float32: 1e-5, torch.float64: 1e-10}

@@ -14,6 +14,7 @@ from mphil.config import EncoderConfig, NamedArgs, RunConfig, Settings, TrainCon
 from mphil.errors import UnknownName, UsageError
 from mphil.methods.base import METHODS, Method, resolve_hyperparameters
 from mphil.methods.published import PRESET, published
+from mphil.nn.encoders import admit
 
 SECTIONS = ("benchmark", "method", "encoder", "train")
 
@@ -81,6 +82,8 @@ def merge(layers: Iterable[Wanted]) -> Wanted:
 def resolve(wanted: Wanted, data: Benchmark | None = None) -> tuple[RunConfig, Benchmark]:
     """Check every key, fill in every default, and build the benchmark unless it is given.
 
+    An encoder of the user's own is imported here, and tried; stored settings never come this way.
+
     Args:
         wanted: what the user set, as merged from all layers.
         data: a benchmark that is already built.
@@ -115,6 +118,7 @@ def resolve(wanted: Wanted, data: Benchmark | None = None) -> tuple[RunConfig, B
             "seed": wanted.get("seed", 0),
         },
     )
+    admit(config.encoder)
     return config, data
 
 

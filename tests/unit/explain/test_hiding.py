@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from mphil.explain.hiding import chance_of, class_probabilities, keep_nodes, predicted_classes
-from mphil.nn.encoder import Encoder
+from mphil.nn.encoders import build_encoder
 from mphil.task import Task
 from tests.graphs import TASKS, random_store, small_encoder, whole
 
@@ -17,7 +17,7 @@ def test_hidden_is_a_node_weight_of_nothing(kind, nodes, edges):
     """A node that is not there says as much as one whose messages are multiplied by 0."""
     store = random_store("binary", graphs=8, nodes=nodes, edges=edges)
     torch.manual_seed(1)
-    encoder = Encoder(small_encoder(store, kind=kind, layers=3)).eval()
+    encoder = build_encoder(small_encoder(store, kind=kind, layers=3)).eval()
     batch = whole(store)
     kept = torch.rand(len(batch.x)) < 0.6
     with torch.no_grad():

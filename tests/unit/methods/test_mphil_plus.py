@@ -45,6 +45,6 @@ def test_switches_of_mphil_that_it_does_not_have_are_refused():
 
 def test_its_readout_is_set_in_one_place():
     data = small_benchmark("binary", graphs=40)
-    assert built("mphil+", data, readout="sum").readout == "sum"
+    assert built("mphil+", data, readout="sum").pool.how == "sum"
     with pytest.raises(UsageError, match="set method.readout=max"):
         built("mphil+", data, {"readout": "max"})

@@ -9,7 +9,7 @@ from torch_geometric.nn import GINConv, GINEConv, MessagePassing, global_add_poo
 from mphil.config import EncoderConfig
 from mphil.data.features import Features
 from mphil.data.store import Batch
-from mphil.nn.encoder import Encoder
+from mphil.nn.encoders import Encoder
 
 
 class ColumnEmbeddings(nn.Module):
@@ -43,7 +43,7 @@ def network(before: int, hidden: int, after: int) -> list[nn.Module]:
 
 
 class PlainEncoder(nn.Module):
-    """What `mphil.nn.encoder.Encoder` must agree with."""
+    """What `mphil.nn.encoders.gin.GIN` must agree with."""
 
     def __init__(self, config: EncoderConfig) -> None:
         super().__init__()

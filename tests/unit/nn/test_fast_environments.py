@@ -14,8 +14,8 @@ from torch import Tensor
 
 from mphil.data.store import Batch
 from mphil.errors import DataError
-from mphil.nn import encoder as encoder_module
-from mphil.nn.encoder import Encoder
+from mphil.nn.encoders import Encoder, build_encoder
+from mphil.nn.encoders import gin as encoder_module
 from mphil.nn.fast.environments import (
     Wiring,
     classes,
@@ -101,7 +101,7 @@ def test_kinds_are_rows_with_the_same_bits(rows, dtype):
 
 def test_rows_with_gradients_of_their_own_are_not_shared():
     store = random_store(graphs=12, nodes="float", edges="float").select(torch.arange(30) % 12)
-    encoder, batch = Encoder(small_encoder(store)).double(), whole(store, torch.float64)
+    encoder, batch = build_encoder(small_encoder(store)).double(), whole(store, torch.float64)
     assert classes_used(encoder, batch)
     batch.edge_attr.requires_grad_()
     assert not classes_used(encoder, batch)
@@ -144,7 +144,7 @@ def test_nobody_notices(features, kind, dtype, training, monkeypatch):
     store = store.select(torch.arange(30) % 12)
     torch.manual_seed(0)
     config = small_encoder(store, layers=3, width=16, kind=kind)
-    shared, alone = Encoder(config).to(dtype).train(training), Encoder(config).double().train(training)
+    shared, alone = build_encoder(config).to(dtype).train(training), build_encoder(config).double().train(training)
     alone.load_state_dict(shared.state_dict())
     batch = whole(store, dtype)
     used = classes_used(shared, batch)
@@ -171,19 +171,19 @@ def close(left: Tensor, right: Tensor, single: float = 1e-5) -> None:
 def test_all_layers_without_dropout_and_one_with_it():
     store = random_store(graphs=80, nodes="constant", edges="none")
     batch = whole(store)
-    still = Encoder(small_encoder(store, layers=3))
+    still = build_encoder(small_encoder(store, layers=3))
     assert len(classes_used(still, batch)) > 1
-    dropping = Encoder(small_encoder(store, layers=3, dropout=0.5))
+    dropping = build_encoder(small_encoder(store, layers=3, dropout=0.5))
     assert len(classes_used(dropping, batch)) == 1
     assert len(classes_used(dropping.eval(), batch)) > 1
-    assert len(classes_used(Encoder(small_encoder(store, layers=3, kind="vgin")).eval(), batch)) == 1
+    assert len(classes_used(build_encoder(small_encoder(store, layers=3, kind="vgin")).eval(), batch)) == 1
 
 
 def test_dropout_treats_equal_nodes_differently(monkeypatch):
     """The mask is drawn for every node, and it is the same as without classes."""
     store = random_store(graphs=60, nodes="constant", edges="none")
     encoder, batch = (
-        Encoder(small_encoder(store, layers=1, width=16, dropout=0.5)).double(),
+        build_encoder(small_encoder(store, layers=1, width=16, dropout=0.5)).double(),
         whole(store, torch.float64),
     )
     outs = []
@@ -200,7 +200,7 @@ def test_dropout_treats_equal_nodes_differently(monkeypatch):
 def test_weighted_nodes_are_not_alike(weights):
     store = random_store(graphs=30, nodes="categorical", edges="categorical")
     torch.manual_seed(0)
-    encoder = Encoder(small_encoder(store, layers=2)).double().eval()
+    encoder = build_encoder(small_encoder(store, layers=2)).double().eval()
     batch = whole(store, torch.float64)
     n = len(batch.x) if weights == "node_weight" else batch.edge_index.shape[1]
     given_ = {weights: torch.rand(n, dtype=torch.float64)}
@@ -211,7 +211,7 @@ def test_weighted_nodes_are_not_alike(weights):
 def test_values_that_are_not_constant_after_all():
     """A method may put other numbers where the data had ones."""
     store = random_store(graphs=30, nodes="constant", edges="none")
-    encoder, batch = Encoder(small_encoder(store, layers=2)).double().eval(), whole(store, torch.float64)
+    encoder, batch = build_encoder(small_encoder(store, layers=2)).double().eval(), whole(store, torch.float64)
     batch.x = torch.rand_like(batch.x).round(decimals=1)
     expected = plain_copy(encoder, small_encoder(store, layers=2))(batch)
     torch.testing.assert_close(encoder(batch), expected, rtol=1e-10, atol=1e-10)

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.autograd import gradcheck, gradgradcheck
 
 from mphil.errors import DataError
-from mphil.nn.encoder import BatchNorm
+from mphil.nn.encoders.blocks import BatchNorm
 from mphil.nn.fast.aggregate import aggregate, plain_aggregate
 from mphil.nn.fast.library import dense_rows, kernels, status
 from mphil.nn.fast.linear import ALIGNMENT, Linear, thin_linear

@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from mphil.data.store import GraphStore
-from mphil.nn.encoder import Encoder
+from mphil.nn.encoders import Encoder, build_encoder
 from mphil.nn.fast import library
 from mphil.nn.fast.library import kernels, status
 from tests.graphs import random_store, small_encoder, whole
@@ -130,7 +130,7 @@ def test_the_same_numbers_without(monkeypatch, features):
     """One step of an encoder, dropout included: outputs, gradients and statistics agree between the paths."""
     store = random_store(graphs=25, nodes=features, edges="categorical" if features == "categorical" else "none")
     torch.manual_seed(0)
-    encoder = Encoder(small_encoder(store, layers=3, dropout=0.3))
+    encoder = build_encoder(small_encoder(store, layers=3, dropout=0.3))
     double, single = one_step(encoder, store, torch.float64), one_step(encoder, store, torch.float32)
     with monkeypatch.context() as patch:
         patch.setattr(library, "status", lambda *_: library.Status(None, "a test asks for it"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from mphil.nn.encoder import Encoder
+from mphil.nn.encoders import build_encoder
 from mphil.nn.heads import classifier
 from mphil.nn.masker import Masker, Masks, see_through
 from tests.graphs import random_store, small_encoder, whole
@@ -41,7 +41,7 @@ def test_share_gap_is_that_of_nodes_plus_that_of_edges():
 @pytest.mark.parametrize("halvings", [0, 3])
 def test_masks_are_between_0_and_1_and_follow_their_scorers(halvings):
     batch, config, _ = setting()
-    masker = Masker(Encoder(config), 6, halvings).double().eval()
+    masker = Masker(build_encoder(config), 6, halvings).double().eval()
     masks = masker(batch)
     assert masks.nodes.shape == batch.batch.shape
     assert masks.edges.shape == batch.edge_index[0].shape
@@ -55,7 +55,7 @@ def test_masks_are_between_0_and_1_and_follow_their_scorers(halvings):
 
 def test_full_masks_hide_nothing_and_empty_ones_everything():
     batch, config, masks = setting()
-    encoder = Encoder(config, embedded=True).double().eval()
+    encoder = build_encoder(config, embedded=True).double().eval()
     x = torch.randn(len(batch.x), 6, dtype=torch.float64)
     full, empty = (Masks(*(torch.full_like(mask, value) for mask in masks)) for value in (1.0, 0.0))
     same(see_through(encoder, x, batch, full), encoder(batch, x=x).tolist())
@@ -65,7 +65,7 @@ def test_full_masks_hide_nothing_and_empty_ones_everything():
 
 def test_a_masked_edge_carries_no_message_and_a_masked_node_no_input():
     batch, config, masks = setting()
-    encoder = Encoder(config.model_copy(update={"layers": 1}), embedded=True).double().eval()
+    encoder = build_encoder(config.model_copy(update={"layers": 1}), embedded=True).double().eval()
     x = torch.randn(len(batch.x), 6, dtype=torch.float64)
     node, edge = int(batch.edge_index[0, 0]), 0
     nodes, edges = torch.ones_like(masks.nodes), torch.ones_like(masks.edges)

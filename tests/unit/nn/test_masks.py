@@ -10,7 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mphil.nn.encoder import Encoder
+from mphil.nn.encoders import build_encoder
 from mphil.nn.masks import clamp_share, concrete, node_share_of_edges, share_penalty, subgraph, top_share
 from mphil.nn.readout import readout
 from tests.graphs import random_store, small_encoder, whole
@@ -183,7 +183,7 @@ def test_every_graph_of_a_subgraph_is_made_of_its_own_edges(seed, share):
 def test_a_subgraph_can_be_encoded_and_all_edges_give_the_graph_back():
     store = random_store(nodes="categorical", edges="categorical")
     batch = whole(store)
-    encoder = Encoder(small_encoder(store, layers=3, kind="vgin")).eval()
+    encoder = build_encoder(small_encoder(store, layers=3, kind="vgin")).eval()
     part, nodes = subgraph(batch, torch.ones(batch.edge_index.shape[1], dtype=torch.bool))
     degree = torch.bincount(batch.edge_index.flatten(), minlength=len(batch.x))
     graph_has_edges = torch.bincount(batch.batch[batch.edge_index[0]], minlength=len(store)) > 0

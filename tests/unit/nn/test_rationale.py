@@ -7,7 +7,7 @@ import torch
 
 from mphil.config import EncoderConfig
 from mphil.errors import UsageError
-from mphil.nn.encoder import Encoder
+from mphil.nn.encoders import build_encoder
 from mphil.nn.rationale import Extractor, cut, node_importance, split_layers, unmoved_statistics
 from tests.graphs import random_store, small_encoder, whole
 from tests.unit.nn.test_scorers import joined
@@ -69,7 +69,7 @@ def test_two_layers_score_and_the_others_classify(kind, layers, rest, rest_kind)
 def test_statistics_stay_and_everything_else_is_as_in_training():
     store = random_store(nodes="categorical", edges="categorical")
     batch = whole(store)
-    encoder = Encoder(small_encoder(store, layers=3, kind="vgin"))
+    encoder = build_encoder(small_encoder(store, layers=3, kind="vgin"))
     running = {name: value.clone() for name, value in encoder.named_buffers() if "running" in name}
     with unmoved_statistics(encoder):
         inside = encoder(batch)

@@ -13,7 +13,7 @@ from mphil.config import RunConfig
 from mphil.errors import UsageError
 from mphil.methods.base import METHODS
 from mphil.nn import world
-from mphil.nn.encoder import BatchNorm
+from mphil.nn.encoders.blocks import BatchNorm
 from mphil.nn.losses import masked_mean
 from mphil.training import distributed
 from mphil.training import trainer as trainer_module

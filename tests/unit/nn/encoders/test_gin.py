@@ -14,9 +14,10 @@ from torch_geometric.utils import softmax
 from mphil.config import EncoderConfig
 from mphil.data.features import Features
 from mphil.data.store import Batch, GraphStore
-from mphil.nn import encoder as encoder_module
 from mphil.nn.dropout import Dropout
-from mphil.nn.encoder import BatchNorm, CodeEmbedding, Encoder, mlp
+from mphil.nn.encoders import Encoder, build_encoder
+from mphil.nn.encoders import gin as encoder_module
+from mphil.nn.encoders.blocks import BatchNorm, CodeEmbedding, mlp
 from mphil.nn.fast.library import products_pay, status
 from mphil.nn.fast.linear import thin_linear
 from mphil.nn.readout import readout
@@ -88,7 +89,7 @@ def make(store: GraphStore, *, training: bool = True, **options) -> Pair:
     """An encoder with nothing at its initial value, and its copy."""
     torch.manual_seed(0)
     config = small_encoder(store, **options)
-    ours = Encoder(config).double().train(training)
+    ours = build_encoder(config).double().train(training)
     with torch.no_grad():
         for norm in (m for m in ours.modules() if isinstance(m, BatchNorm)):
             norm.weight.uniform_(0.5, 1.5)
@@ -343,7 +344,7 @@ def test_a_weight_leaves_the_softmax_over_incoming_edges_free():
 def test_dropout_follows_every_layer():
     store = store_of("molecules")
     torch.manual_seed(0)
-    encoder = Encoder(small_encoder(store, layers=3, width=64, dropout=0.5, kind="vgin"))
+    encoder = build_encoder(small_encoder(store, layers=3, width=64, dropout=0.5, kind="vgin"))
     out = encoder(whole(store))
     assert 0.4 < (out == 0).double().mean() < 0.6
     first, second = encoder.eval()(whole(store)), encoder(whole(store))
@@ -363,7 +364,7 @@ def test_no_relu_after_the_last_of_several_layers():
 def test_runs_on_any_device(kind, features):
     """A device without memory: a tensor made on another one, or a value read back, would fail."""
     store = store_of(features)
-    encoder = Encoder(small_encoder(store, kind=kind, layers=3)).to("meta")
+    encoder = build_encoder(small_encoder(store, kind=kind, layers=3)).to("meta")
     batch = whole(store).to("meta")
     weights = {
         "edge_weight": torch.ones(batch.edge_index.shape[1], device="meta"),
@@ -394,7 +395,9 @@ def test_codes_are_looked_up_in_their_own_column():
 
 
 def test_state_holds_weights_and_statistics_only():
-    encoder = Encoder(EncoderConfig(node=Features("categorical", (3, 2)), edge=Features("categorical", (2,)), width=4))
+    encoder = build_encoder(
+        EncoderConfig(node=Features("categorical", (3, 2)), edge=Features("categorical", (2,)), width=4)
+    )
     names = encoder.state_dict()
     assert not any("starts" in name for name in names)
     assert {"embed.table", "layers.0.edge.table", "norms.0.running_mean"} <= names.keys()

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch_geometric.nn import GCNConv
 
-from mphil.nn.gcn import GCNLayer
+from mphil.nn.encoders.gcn import GCNLayer
 from tests.graphs import random_store, whole
 from tests.unit.methods.stepping import same
 

@@ -1,0 +1,6 @@
+"""Encoders: one file each, and any PyTorch module. A new file in this folder appears everywhere by itself."""
+
+from mphil.nn.encoders.base import ENCODERS, Encoder, register_encoder, summary
+from mphil.nn.encoders.build import admit, build_encoder, require_weights
+
+__all__ = ["ENCODERS", "Encoder", "admit", "build_encoder", "register_encoder", "require_weights", "summary"]
