@@ -158,7 +158,7 @@ def by_group(
         )
     if labels is not None and len(labels) != n:
         raise DataError(f"{len(labels)} rows of labels for {n} rows; give one for each")
-    number, walk = _shuffled(groups, seed, "group")
+    number, walk = shuffled(groups, seed, "group")
     counts = class_counts(number, np.zeros((n, 0)) if labels is None else labels)
     wanted = max(1, round(HELD * n), min(LEAST_HELD, n // 5))
     home = Dealing(np.bincount(number), counts, wanted, most=int(LEAST_POOL * n)).deal()[number]
@@ -185,12 +185,12 @@ def at_random(keys: Sequence[str], *, environments: int = ENVIRONMENTS, seed: in
     n = len(keys)
     if len(set(keys)) < 3:
         raise DataError(f"{len(set(keys))} different molecules are too few to split")
-    chance, walk = _shuffled(keys, seed)
+    chance, walk = shuffled(keys, seed)
     cuts = [int(share * n) for share in (0.6, 0.7, 0.8, 0.9)]
     part, env = np.empty(n, np.int64), np.full(n, -1)
     part[walk] = cut_between_domains(chance[walk], cuts)
     pool = walk[part[walk] <= ID_TEST]
-    other, again = _shuffled([keys[row] for row in pool], seed, "environment")
+    other, again = shuffled([keys[row] for row in pool], seed, "environment")
     step = max(1, len(pool) // environments)
     env[pool[again]] = cut_between_domains(other[again], [step * count for count in range(1, environments)])
     return Assignment(part, env, {"rule": "random", "environments": environments, "seed": seed, "rows": n})
@@ -239,20 +239,26 @@ def cut_between_domains(domain: IntArray, cuts: Sequence[int]) -> IntArray:
     return piece
 
 
-def _hold_out(keys: Sequence[str], size: int, seed: int) -> IntArray:
-    """(n,) `TRAIN`, `ID_VAL` or `ID_TEST` for the rows of the pool, by chance and whole groups of equal key."""
-    chance, walk = _shuffled(keys, seed)
-    part = np.empty(len(keys), np.int64)
-    part[walk] = cut_between_domains(chance[walk], [len(keys) - 2 * size, len(keys) - size])
-    return part
+def shuffled(keys: Sequence[str], seed: int, purpose: str = "part") -> tuple[IntArray, IntArray]:
+    """A number for each row by chance, equal for equal keys, and the rows in the order of these numbers.
 
-
-def _shuffled(keys: Sequence[str], seed: int, purpose: str = "part") -> tuple[IntArray, IntArray]:
-    """A number for each row, equal for equal keys, and the rows in the order of these numbers."""
+    Args:
+        keys: (n,) what each row is.
+        seed: of the order.
+        purpose: orders for different purposes have nothing to do with each other.
+    """
     different = sorted(set(keys), key=lambda key: (_chance(f"{purpose}:{seed}:{key}"), key))
     rank = {key: number for number, key in enumerate(different)}
     chance = np.fromiter((rank[key] for key in keys), np.int64, len(keys))
     return chance, np.argsort(chance, kind="stable")
+
+
+def _hold_out(keys: Sequence[str], size: int, seed: int) -> IntArray:
+    """(n,) `TRAIN`, `ID_VAL` or `ID_TEST` for the rows of the pool, by chance and whole groups of equal key."""
+    chance, walk = shuffled(keys, seed)
+    part = np.empty(len(keys), np.int64)
+    part[walk] = cut_between_domains(chance[walk], [len(keys) - 2 * size, len(keys) - size])
+    return part
 
 
 def _chance(text: str) -> bytes:
