@@ -16,6 +16,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from mphil.data.balance import Dealing, class_counts
 from mphil.data.labels import as_number
 from mphil.data.split import PARTS, Split
 from mphil.errors import DataError
@@ -31,7 +32,10 @@ LEAST_POOL = 0.5
 """Share of the rows below which what is left for training is not worth it."""
 
 HELD = 0.1
-"""Share of all rows that `id_val` and `id_test` get from the pool, each."""
+"""Share of all rows that `id_val` and `id_test` get from the pool, each; of groups also `ood_val` and `ood_test`."""
+
+LEAST_HELD = 20
+"""Rows that `ood_val` and `ood_test` get of a small table, each, but never more than a fifth of it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,6 +125,58 @@ def by_domain(
     return Assignment(part, env, provenance)
 
 
+def by_group(
+    groups: Sequence[str],
+    keys: Sequence[str],
+    labels: NDArray[np.floating[Any]] | None = None,
+    *,
+    environments: int = ENVIRONMENTS,
+    seed: int = 0,
+) -> Assignment:
+    """Whole groups, such as scaffolds, held out at random, so that sizes and classes come out as wanted.
+
+    `ood_val` and `ood_test` get a tenth of the rows each, in groups that are in no other part, drawn by a hash of
+    seed and group. Large groups go to training. Both parts have rows of every class, as far as there are enough. The
+    other groups are cut into environments, and a tenth of all rows each is taken out of them at random for `id_val`
+    and `id_test`.
+
+    Args:
+        groups: (n,) group of each row, in text; they have no order.
+        keys: (n,) what each row is; rows of equal key and group stay in one part.
+        labels: (n, tasks) classes, NaN = missing; None when they are not known.
+        environments: number of environments to cut the training groups into, at most.
+        seed: of all draws.
+
+    Raises:
+        DataError: there are not enough groups for three parts, or the groups are too large.
+    """
+    _check_lengths(groups, keys)
+    n = len(groups)
+    if len(set(groups)) < 3:
+        raise DataError(
+            f"{len(set(groups))} different groups; a training, a validation and a test group need at least 3"
+        )
+    if labels is not None and len(labels) != n:
+        raise DataError(f"{len(labels)} rows of labels for {n} rows; give one for each")
+    number, walk = shuffled(groups, seed, "group")
+    counts = class_counts(number, np.zeros((n, 0)) if labels is None else labels)
+    wanted = max(1, round(HELD * n), min(LEAST_HELD, n // 5))
+    home = Dealing(np.bincount(number), counts, wanted, most=int(LEAST_POOL * n)).deal()[number]
+    if not {1, 2} <= set(home.tolist()):
+        common, count = Counter(groups).most_common(1)[0]
+        raise DataError(
+            f"group {common[:60]!r} holds {count:,} of {n:,} rows and is not divided: the groups are too large or too "
+            "few to hold out two parts; split by something finer, or at random"
+        )
+    pool = walk[home[walk] == 0]
+    env = np.full(n, -1)
+    step = max(1, len(pool) // environments)
+    env[pool] = cut_between_domains(number[pool], [step * count for count in range(1, environments)])
+    part = np.array([TRAIN, OOD_VAL, OOD_TEST])[home]
+    part[pool] = _hold_out([keys[row] for row in pool], int(HELD * n), seed)
+    return Assignment(part, env, {"rule": "groups", "environments": environments, "seed": seed, "rows": n})
+
+
 def at_random(keys: Sequence[str], *, environments: int = ENVIRONMENTS, seed: int = 0) -> Assignment:
     """All parts alike: 60 % `train` and 10 % for each of the others; rows of equal key stay together.
 
@@ -129,12 +185,12 @@ def at_random(keys: Sequence[str], *, environments: int = ENVIRONMENTS, seed: in
     n = len(keys)
     if len(set(keys)) < 3:
         raise DataError(f"{len(set(keys))} different molecules are too few to split")
-    chance, walk = _shuffled(keys, seed)
+    chance, walk = shuffled(keys, seed)
     cuts = [int(share * n) for share in (0.6, 0.7, 0.8, 0.9)]
     part, env = np.empty(n, np.int64), np.full(n, -1)
     part[walk] = cut_between_domains(chance[walk], cuts)
     pool = walk[part[walk] <= ID_TEST]
-    other, again = _shuffled([keys[row] for row in pool], seed, "environment")
+    other, again = shuffled([keys[row] for row in pool], seed, "environment")
     step = max(1, len(pool) // environments)
     env[pool[again]] = cut_between_domains(other[again], [step * count for count in range(1, environments)])
     return Assignment(part, env, {"rule": "random", "environments": environments, "seed": seed, "rows": n})
@@ -183,20 +239,26 @@ def cut_between_domains(domain: IntArray, cuts: Sequence[int]) -> IntArray:
     return piece
 
 
-def _hold_out(keys: Sequence[str], size: int, seed: int) -> IntArray:
-    """(n,) `TRAIN`, `ID_VAL` or `ID_TEST` for the rows of the pool, by chance and whole groups of equal key."""
-    chance, walk = _shuffled(keys, seed)
-    part = np.empty(len(keys), np.int64)
-    part[walk] = cut_between_domains(chance[walk], [len(keys) - 2 * size, len(keys) - size])
-    return part
+def shuffled(keys: Sequence[str], seed: int, purpose: str = "part") -> tuple[IntArray, IntArray]:
+    """A number for each row by chance, equal for equal keys, and the rows in the order of these numbers.
 
-
-def _shuffled(keys: Sequence[str], seed: int, purpose: str = "part") -> tuple[IntArray, IntArray]:
-    """A number for each row, equal for equal keys, and the rows in the order of these numbers."""
+    Args:
+        keys: (n,) what each row is.
+        seed: of the order.
+        purpose: orders for different purposes have nothing to do with each other.
+    """
     different = sorted(set(keys), key=lambda key: (_chance(f"{purpose}:{seed}:{key}"), key))
     rank = {key: number for number, key in enumerate(different)}
     chance = np.fromiter((rank[key] for key in keys), np.int64, len(keys))
     return chance, np.argsort(chance, kind="stable")
+
+
+def _hold_out(keys: Sequence[str], size: int, seed: int) -> IntArray:
+    """(n,) `TRAIN`, `ID_VAL` or `ID_TEST` for the rows of the pool, by chance and whole groups of equal key."""
+    chance, walk = shuffled(keys, seed)
+    part = np.empty(len(keys), np.int64)
+    part[walk] = cut_between_domains(chance[walk], [len(keys) - 2 * size, len(keys) - size])
+    return part
 
 
 def _chance(text: str) -> bytes:

@@ -51,12 +51,12 @@ class SweepProgress(Watcher):
 
 
 def describe(outcome: Outcome) -> str:
-    """An outcome in a few words."""
+    """An outcome in a few words; test scores are for the report."""
     record = outcome.record
     if outcome.state == "run":
         chosen = record["selections"].get(outcome.cell.selection) or record["last"]
-        score = chosen["scores"]["ood_test"]
-        told = "no OOD test score" if score is None else f"OOD test {100 * score:.1f}"
+        score = chosen["scores"].get("ood_val")
+        told = "no OOD validation score" if score is None else f"OOD validation {100 * score:.1f}"
         return f"{told}, {duration(record['seconds'])}"
     if outcome.state == "busy":
         return "another sweep is at work on it"

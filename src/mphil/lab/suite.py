@@ -93,6 +93,7 @@ class Suite(Settings):
         against: the row that all others are tested against.
         probes: what is measured on every trained model besides its scores.
         figure: how the records are drawn.
+        hide_test: leave test scores out of the report, since choices are made on validation.
         classes: benchmark to its number of classes, where time is drawn against it.
         settings: settings of all runs, by section.
         budgets: what can be spent, by name.
@@ -115,6 +116,7 @@ class Suite(Settings):
     against: str = ""
     probes: tuple[str, ...] = ()
     figure: Figure = ""
+    hide_test: bool = False
     classes: dict[str, int] = Field(default_factory=dict)
     settings: dict[str, Any] = Field(default_factory=dict)
     budgets: dict[str, Budget] = Field(default_factory=dict)

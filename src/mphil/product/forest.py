@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import torch
@@ -31,34 +31,41 @@ def forest_scores(
     split: Split,
     task: Task,
     *,
+    parts: Sequence[Part] = TESTED,
     seed: int = 0,
     advance: Callable[[int], object] = lambda done: None,
 ) -> dict[str, float | None]:
-    """Train on the training part, rows without a label left out, and score both test parts.
+    """Train on the training part, rows without a label left out, and score other parts.
 
     Args:
         fingerprints: (n, bytes) packed bits of all molecules.
         y: (n, tasks) labels, NaN = missing.
         split: which molecule is in which part.
         task: what is asked.
+        parts: the parts to score.
         seed: of the trees.
         advance: told of every task that is done.
 
     Returns:
-        The task's metric of `id_test` and `ood_test`, None where it is not defined.
+        The task's metric of each part, None where it is not defined.
     """
-    parts = {part: split[part] for part in TESTED}
-    rows = torch.cat(list(parts.values()))
+    scored = {part: split[part] for part in parts}
+    rows = torch.cat(list(scored.values()))
     logits = np.zeros((len(rows), task.n_outputs))
     for number in range(task.n_tasks):
         answers = _task_logits(fingerprints, y[:, number], split.train, rows, task, seed)
         logits[:, slice(None) if task.kind == "multiclass" else slice(number, number + 1)] = answers
         advance(1)
-    pieces = dict(zip(parts, np.split(logits, [len(parts[TESTED[0]])]), strict=True))
+    pieces = np.split(logits, np.cumsum([len(graphs) for graphs in scored.values()])[:-1])
     return {
-        part: score(torch.from_numpy(pieces[part]), y[graphs], task) if len(graphs) else None
-        for part, graphs in parts.items()
+        part: score(torch.from_numpy(piece), y[graphs], task) if len(graphs) else None
+        for (part, graphs), piece in zip(scored.items(), pieces, strict=True)
     }
+
+
+def n_trees(task: Task) -> int:
+    """Trees of the forest of each task."""
+    return max(LEAST_TREES, min(TREES, TREES_IN_ALL // task.n_tasks))
 
 
 def _task_logits(
@@ -73,8 +80,7 @@ def _task_logits(
         labelled = labelled[order[:MOST_ROWS].sort().values]
     shares = np.zeros((len(rows), task.n_classes))
     if len(labelled) and len(rows):
-        trees = max(LEAST_TREES, min(TREES, TREES_IN_ALL // task.n_tasks))
-        forest = RandomForestClassifier(trees, random_state=seed, n_jobs=len(os.sched_getaffinity(0)))
+        forest = RandomForestClassifier(n_trees(task), random_state=seed, n_jobs=len(os.sched_getaffinity(0)))
         forest.fit(_bits(fingerprints, labelled), y[labelled].numpy().astype(np.int64))
         shares[:, forest.classes_] = forest.predict_proba(_bits(fingerprints, rows))
     return shares if task.kind == "multiclass" else shares[:, 1:] - 0.5

@@ -118,7 +118,7 @@ class TestProgress:
         lines = capsys.readouterr().err.splitlines()
         assert lines[0] == "2 cells, 0 of them recorded before"
         assert lines[1] == "start  erm on good-motif-basis, seed 0"
-        assert lines[2].startswith("[1/2] erm on good-motif-basis, seed 0: OOD test 50.0, 8 s; ")
+        assert lines[2].startswith("[1/2] erm on good-motif-basis, seed 0: OOD validation 60.0, 8 s; ")
         assert lines[4] == "[2/2] second on good-motif-basis, seed 0: failed: it broke; all done"
 
     def test_time_left_is_that_of_the_present_speed(self):
@@ -132,8 +132,8 @@ class TestProgress:
 
     def test_no_score(self, tmp_path):
         (outcome,) = Inline(tmp_path, {"erm": "run"}).run(CELLS[:1])
-        outcome.record["selections"]["ood_val"]["scores"]["ood_test"] = None
-        assert describe(outcome) == "no OOD test score, 8 s"
+        outcome.record["selections"]["ood_val"]["scores"]["ood_val"] = None
+        assert describe(outcome) == "no OOD validation score, 8 s"
 
 
 def test_the_suite_of_these_tests_is_what_they_think():

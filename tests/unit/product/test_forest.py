@@ -43,6 +43,13 @@ def test_against_sklearn_alone():
     assert found == forest_scores(BITS, y, parts, BINARY, seed=4)
 
 
+def test_any_parts_can_be_scored_and_the_scores_do_not_depend_on_the_others():
+    y, names = nitrogen(), ("ood_test", "ood_val", "id_val", "id_test")
+    found = forest_scores(BITS, y, split(), BINARY, parts=names)
+    assert tuple(found) == names
+    assert forest_scores(BITS, y, split(), BINARY, parts=("id_val",)) == {"id_val": found["id_val"]}
+
+
 def test_it_learns_what_is_in_the_bits_and_nothing_from_noise():
     noise = torch.from_numpy(np.random.default_rng(0).integers(0, 2, (len(SMILES), 1))).float()
     told = forest_scores(BITS, nitrogen(), split(), BINARY)

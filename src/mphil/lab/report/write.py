@@ -90,7 +90,7 @@ def make_chapter(sheet: Sheet) -> Chapter:
     blocks: list[Block] = []
     if suite.figure == "time":
         blocks.append(tables.timing(sheet))
-    elif suite.figure != "health":  # what is chosen on validation is not shown with test scores
+    elif not suite.hide_test:
         blocks.append(tables.overview(sheet))
         details = [tables.detail(sheet, benchmark) for benchmark in sheet.benchmarks]
         blocks += [table.without(("paper", "difference"), tables.NONE) for table in details]
