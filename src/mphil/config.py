@@ -54,6 +54,8 @@ class TrainConfig(Settings):
     Attributes:
         epochs: passes over the training part.
         batch_size: graphs in a step.
+        env_per_batch: environments in a batch, with equally many graphs of each; 0 = all graphs shuffled. Unset, it is
+            4 for methods that need environments if shuffled batches would have fewer than 4 graphs of each, else 0.
         lr: learning rate of Adam.
         weight_decay: L2 penalty of Adam.
         clip: largest gradient norm, 0 = no clipping.
@@ -70,6 +72,7 @@ class TrainConfig(Settings):
 
     epochs: int = Field(100, ge=1)
     batch_size: int = Field(128, ge=1)
+    env_per_batch: int | None = Field(None, ge=0)
     lr: float = Field(1e-3, gt=0)
     weight_decay: float = Field(0.0, ge=0)
     clip: float = Field(5.0, ge=0)
