@@ -76,6 +76,8 @@ class TrainConfig(Settings):
     Attributes:
         epochs: passes over the training part.
         batch_size: graphs in a step.
+        env_per_batch: environments in a batch, with equally many graphs of each; 0 = all graphs shuffled. Unset, it is
+            4 for methods that need environments if shuffled batches would have fewer than 4 graphs of each, else 0.
         optimizer: `adam`, or `adamw` with decoupled weight decay.
         lr: learning rate.
         schedule: how the learning rate goes on after the warm-up: `constant`, or down to 0 as a `cosine` or `linear`.
@@ -103,6 +105,7 @@ class TrainConfig(Settings):
 
     epochs: int = Field(100, ge=1)
     batch_size: int = Field(128, ge=1)
+    env_per_batch: int | None = Field(None, ge=0)
     optimizer: Literal["adam", "adamw"] = "adam"
     lr: float = Field(1e-3, gt=0)
     schedule: Literal["constant", "cosine", "linear"] = "constant"

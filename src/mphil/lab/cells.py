@@ -14,7 +14,7 @@ from typing import Any
 from mphil.errors import UnknownName, UsageError
 from mphil.lab.settings import changed, resolved, toml
 from mphil.lab.suite import Effort, Row, Suite
-from mphil.methods.published import published
+from mphil.methods.published import published, published_encoder
 from mphil.training.run import NO_EFFECT
 from mphil.training.settings import Wanted, merge, parse_assignment, read_toml
 
@@ -155,7 +155,7 @@ def _layers(suite: Suite, row: Row, benchmark: str, effort: Effort, request: Req
     """Later ones win: suite, published, tuned, row, budget, --set."""
     yield suite.settings
     if suite.published:
-        yield {"method": _published(row.method, benchmark)}
+        yield {"method": _published(row.method, benchmark), "encoder": published_encoder(row.method, benchmark)}
     if request.tuned or suite.tuned:
         yield _tuned(request.tuned or TUNED, row.method, benchmark, needed=suite.tuned)
     yield dict(row.settings)

@@ -10,6 +10,7 @@ from mphil.benchmarks.base import BENCHMARKS
 from mphil.config import EncoderConfig, TrainConfig, check_arguments, keyword_arguments
 from mphil.errors import UnknownName
 from mphil.methods.base import METHODS
+from mphil.methods.published import PRESET, published_encoder
 from mphil.training.settings import SECTIONS, Wanted, checked, hyperparameters, split_assignment
 
 
@@ -24,7 +25,8 @@ def resolved(wanted: Wanted) -> dict[str, dict[str, Any]]:
     data, method = dict(wanted["benchmark"]), dict(wanted["method"])
     name, preset = str(data.pop("name")), method.pop("preset", None)
     cls = METHODS[str(method.pop("name"))]
-    encoder = dict(wanted.get("encoder", {}))
+    authors = published_encoder(cls.name, name) if preset == PRESET else {}
+    encoder = authors | dict(wanted.get("encoder", {}))
     settings = {
         "benchmark": {"name": name} | check_arguments(BENCHMARKS[name].build, data, f"benchmark {name}"),
         "method": {"name": cls.name} | hyperparameters(cls, preset, method, name),

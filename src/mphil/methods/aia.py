@@ -69,7 +69,7 @@ class AIA(Method):
         adversary_speed: learning rate of the adversary, as a multiple of the run's.
         head: f ends in a `linear` map, or in an `mlp`.
 
-    Differs from the published code: front and back share the layers of the run instead of two each, without residual
+    Differs from the authors' code: front and back share the layers of the run instead of two each, without residual
     connections; a constant term of :math:`\rho` is left out.
     """
 

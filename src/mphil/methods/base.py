@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,6 +19,9 @@ from mphil.nn.readout import Readout
 from mphil.registry import Registry
 from mphil.task import Kind, Task
 
+ROUNDING = 1e-9
+"""Keeps a quotient that should be a whole number from falling just below it."""
+
 
 @dataclass(frozen=True)
 class Progress:
@@ -33,6 +37,16 @@ class Progress:
     def fraction(self) -> float:
         """0 at the first step, towards 1 at the last."""
         return self.step / max(1, self.total_steps)
+
+
+def passed(fraction: float, share: float) -> int:
+    """How many intervals of this share of the training are over at a fraction of it.
+
+    Example:
+        >>> passed(0.0, 0.1), passed(0.3, 0.1), passed(0.59, 0.1)
+        (0, 3, 5)
+    """
+    return math.floor(fraction / share + ROUNDING)
 
 
 @dataclass(frozen=True)

@@ -63,7 +63,7 @@ class CAL(Method):
         combination: co, weight of the loss with swapped contexts.
         pooling: how nodes become one vector.
 
-    Differs from the published code: the trunk is the encoder of the run. For binary tasks ignorance is p = 0.5, label
+    Differs from the authors' code: the trunk is the encoder of the run. For binary tasks ignorance is p = 0.5, label
     by label, where the label is known.
     """
 

@@ -12,6 +12,7 @@ from mphil.methods.base import Losses, Method, Progress, register
 from mphil.nn import rationale
 from mphil.nn.contrast import label_pairs, supervised_contrast
 from mphil.nn.encoders import build_encoder
+from mphil.nn.heads import two_layers
 from mphil.nn.losses import entry_losses, labelled, masked_mean
 from mphil.nn.readout import readout
 from mphil.task import Task
@@ -19,6 +20,7 @@ from mphil.task import Task
 PAPER = "Chen et al., 2022, Learning causally invariant representations for OOD generalization on graphs, NeurIPS"
 Source = Literal["features", "raw"]
 Contrast = Literal["features", "representation"]
+Networks = Literal["divided", "full"]
 SPACE = {"share": [0.2, 0.3, 0.4, 0.6, 0.8], "contrast": [0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0]}
 
 
@@ -26,9 +28,9 @@ SPACE = {"share": [0.2, 0.3, 0.4, 0.6, 0.8], "contrast": [0.5, 1.0, 2.0, 4.0, 8.
 class CIGAv1(Method):
     r"""The best-scored edges of a graph predict its label, and those of one class must look alike.
 
-    A two-layer GNN scores edges, :math:`s_{uv} = w^\top [h_u \| h_v]`. The best of each graph are :math:`G_c`, with
-    weight :math:`\sigma(s)`; a second GNN classifies them. A large overlap of :math:`G_c` within a class, and none
-    between classes, is what a cause of the label has and its companions in one environment lack.
+    A GNN scores edges, :math:`s_{uv} = f([h_u \| h_v])`. The best of each graph are :math:`G_c`, with weight
+    :math:`\sigma(s)`; a second GNN classifies them. A large overlap of :math:`G_c` within a class, and none between
+    classes, is what a cause of the label has and its companions in one environment lack.
 
     .. math:: \mathcal L = \ell_c - \alpha\, \frac1n \sum_i \frac1{|P(i)|} \sum_{p \in P(i)} \log
               \frac{e^{\langle u_i, u_p \rangle}}{\sum_{a \ne i} e^{\langle u_i, u_a \rangle}}
@@ -37,15 +39,20 @@ class CIGAv1(Method):
 
     Args:
         task: what is asked.
-        encoder: settings of both GNNs together: two layers score, the others classify.
+        encoder: settings of the GNNs.
         share: r, share of the edges of each graph that is :math:`G_c`, rounded up.
         contrast: :math:`\alpha`.
         classify: what the second GNN starts from: the `features` that edges are scored by, or the `raw` graph, with
             all layers of the encoder.
         contrast_on: :math:`u` is the sum of the `features` of the nodes of :math:`G_c`, or its `representation`.
+        networks: `divided`, as in GOOD: two layers of the encoder, without dropout, and a linear map score edges, the
+            other layers and a linear head classify. `full`, as the authors have it: both GNNs have all layers of the
+            encoder; edges are scored by an MLP with a hidden layer of four times the width, graphs are classified by
+            one with a hidden layer of twice the width.
 
-    Differs from the published code: :math:`u` is summed over the nodes of :math:`G_c`, where the authors' code gathers
-    as many first rows of the batch. Tasks of a multi-task problem are contrasted one by one, known labels only.
+    Differs from the authors' code: :math:`u` is summed over the nodes of :math:`G_c`, where theirs gathers as many
+    first rows of the batch; binary tasks have one output, not two. Tasks of a multi-task problem are contrasted one by
+    one, known labels only.
     """
 
     def __init__(
@@ -57,13 +64,20 @@ class CIGAv1(Method):
         contrast: float = 1.0,
         classify: Source = "features",
         contrast_on: Contrast = "features",
+        networks: Networks = "divided",
     ) -> None:
         super().__init__(task, encoder)
-        self.contrast, self.classify, self.contrast_on = contrast, classify, contrast_on
-        first, second = rationale.split_layers(encoder)
-        self.extractor = rationale.Extractor(first, share)
+        self.contrast, self.classify, self.contrast_on, self.networks = contrast, classify, contrast_on, networks
+        full = networks == "full"
+        first, second = (encoder, encoder) if full else rationale.split_layers(encoder)
+        self.extractor = rationale.Extractor(first, share, hidden=(4 * encoder.width,) if full else ())
         self.encoder = build_encoder(encoder) if classify == "raw" else build_encoder(second, embedded=True)
-        self.head = nn.Linear(encoder.width, task.n_outputs)
+        self.head = self.make_head(encoder.width)
+
+    def make_head(self, width: int) -> nn.Module:
+        """(B, width) vectors of graphs -> (B, outputs) logits."""
+        outputs = self.task.n_outputs
+        return two_layers(width, outputs) if self.networks == "full" else nn.Linear(width, outputs)
 
     def loss(self, batch: Batch, progress: Progress) -> Losses:
         nodes, weight, kept = self.extractor(batch)
@@ -113,15 +127,18 @@ class CIGAv2(CIGAv1):
 
     Args:
         task: what is asked.
-        encoder: settings of both GNNs together: two layers score, the others classify.
+        encoder: settings of the GNNs.
         share: r, share of the edges of each graph that is :math:`G_c`, rounded up.
         contrast: :math:`\alpha`.
         hinge: :math:`\beta`.
         classify: what the second GNN starts from: the `features` that edges are scored by, or the `raw` graph.
         contrast_on: what is contrasted: the sum of the `features` of :math:`G_c`, or its `representation`.
+        networks: sizes of the GNNs, scorer and heads: `divided` as in GOOD, `full` as the authors have them.
 
-    Differs from the published code: as v1; and the hinge reaches the scores of edges, as in GOOD, where the authors'
-    `s_rep=rep` stops it at the second head. The rest does not move the running statistics of the normalisation.
+    Differs from the authors' code: as v1; and the hinge reaches the scores of edges, as in GOOD, where the authors'
+    `s_rep=rep` stops it at the second head; the rest is seen by the second GNN on every benchmark, where their commands
+    for scaffolds have one layer of its own for it; the second head lacks their linear map from outputs to outputs. The
+    rest does not move the running statistics of the normalisation.
     """
 
     def __init__(
@@ -134,10 +151,19 @@ class CIGAv2(CIGAv1):
         hinge: float = 1.0,
         classify: Source = "features",
         contrast_on: Contrast = "features",
+        networks: Networks = "divided",
     ) -> None:
-        super().__init__(task, encoder, share=share, contrast=contrast, classify=classify, contrast_on=contrast_on)
+        super().__init__(
+            task,
+            encoder,
+            share=share,
+            contrast=contrast,
+            classify=classify,
+            contrast_on=contrast_on,
+            networks=networks,
+        )
         self.hinge = hinge
-        self.rest_head = nn.Linear(encoder.width, task.n_outputs)
+        self.rest_head = self.make_head(encoder.width)
 
     def loss(self, batch: Batch, progress: Progress) -> Losses:
         nodes, weight, kept = self.extractor(batch)

@@ -34,7 +34,9 @@ class Coral(ERM):
         compat: the covariance of the published numbers, from which the mean is not fully taken.
 
     Differs from the published code: the GOOD benchmark subtracts the mean's outer product once where the covariance
-    needs it once per graph, so that it also punishes a shift of the mean; `compat` does the same.
+    needs it once per graph, so that it also punishes a shift of the mean; `compat` does the same. DrugOOD adds the
+    distance of the means and leaves out the factor of 1/4. GOOD shuffles all graphs, DrugOOD draws 4 environments a
+    batch; here that is `train.env_per_batch`.
     """
 
     def __init__(self, task: Task, encoder: EncoderConfig, *, weight: float = 0.1, compat: bool = False) -> None:

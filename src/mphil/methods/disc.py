@@ -61,12 +61,12 @@ class DisC(Method):
         amplification: q of the generalised cross-entropy.
         bias_weight: :math:`\lambda_D`.
         swap_weight: :math:`\lambda_G`.
-        swap_from: share of the epochs after which biases are swapped; 1 = never.
+        swap_from: share of training after which biases are swapped; 1 = never.
         weighting: W of every `label`, as in the paper, or one of the mean losses of a `batch`, as in the authors' code
             with GIN. Where labels are noisy, the wrong ones weigh most under the former, and the causal branch learns
             them.
 
-    Differs from the published code: the masker is a GIN; graph convolutions, which average, hardly tell nodes without
+    Differs from the authors' code: the masker is a GIN; graph convolutions, which average, hardly tell nodes without
     features apart. One optimiser moves everything, which is the same as two with equal settings.
     """
 
@@ -103,7 +103,7 @@ class DisC(Method):
             causal=masked_mean(weight * causal_risk, known),
             bias=self.bias_weight * masked_mean(self.amplified(bias_risk), known),
         )
-        if progress.epoch >= self.swap_from * progress.total_epochs:
+        if progress.fraction >= self.swap_from:
             order = permutation(len(y), y.device)
             causal_risk, bias_risk = self.risks(causal, bias[order], y, y[order])
             losses["swapped_causal"] = self.swap_weight * masked_mean(weight * causal_risk, known)

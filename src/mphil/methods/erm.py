@@ -21,7 +21,7 @@ class ERM(Method):
     def __init__(self, task: Task, encoder: EncoderConfig) -> None:
         super().__init__(task, encoder)
         self.encoder = build_encoder(encoder)
-        self.head = nn.Linear(encoder.width, task.n_outputs)
+        self.head: nn.Module = nn.Linear(encoder.width, task.n_outputs)
 
     def loss(self, batch: Batch, progress: Progress) -> Losses:
         return Losses(classification=task_loss(self.predict(batch), batch.y, self.task))

@@ -51,10 +51,10 @@ class GALA(Staged):
         assistant: plain `erm`, or the `same` network as the main one.
         keep: share of edges that are kept; 1 keeps all, with their weights.
         sees: the classifying GNN sees the graph's own features or those of the weighing GNN.
-        warm_up: share of the epochs without the contrast.
+        warm_up: share of training without the contrast.
         assistant_share: epochs of the earlier stage as a share of the epochs of the main one.
 
-    Differs from the published code: copies of a graph lie in one batch, with the same expected loss, instead of in a
+    Differs from the authors' code: copies of a graph lie in one batch, with the same expected loss, instead of in a
     longer training set; the assistant is that of its last epoch; binary tasks have one output, not two.
     With several tasks, a graph is wrong if more than half of its labels are.
     """
@@ -99,7 +99,7 @@ class GALA(Staged):
             for value in (self.network.embed(batch), batch.y, self.groups.read(batch.index))
         )
         losses = Losses(classification=task_loss(self.network.head(z), y, self.task))
-        if progress.epoch >= self.warm_up * progress.total_epochs:
+        if progress.fraction >= self.warm_up:
             losses["contrast"] = self.contrast * supervised_contrast(z, *assistant_pairs(y, groups, self.task))
         return losses
 

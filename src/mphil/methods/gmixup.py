@@ -41,7 +41,7 @@ class GMixup(ERM):
         threshold: singular values below this share of :math:`\sqrt K` are dropped.
         resolution: K; 0 = the median number of nodes of the training graphs.
 
-    Differs from the published code: mixed graphs are drawn anew for every batch, not once, have no self-loops, and
+    Differs from the authors' code: mixed graphs are drawn anew for every batch, not once, have no self-loops, and
     carry features (it knows degrees only).
     """
 

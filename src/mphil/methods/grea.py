@@ -50,7 +50,7 @@ class GREA(Method):
             for the square of the batch size.
         pooling: how nodes become rationale and environment.
 
-    Differs from the published code: no residual connections in the GNN. The predictor's first layer has no bias, which
+    Differs from the authors' code: no residual connections in the GNN. The predictor's first layer has no bias, which
     its batch normalisation would cancel.
     """
 

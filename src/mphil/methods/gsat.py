@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from mphil.config import EncoderConfig
 from mphil.data.store import Batch
 from mphil.errors import UsageError
-from mphil.methods.base import Losses, Method, Progress, register
+from mphil.methods.base import Losses, Method, Progress, passed, register
 from mphil.nn.encoders import build_encoder
 from mphil.nn.losses import task_loss
 from mphil.nn.masks import concrete, node_share_of_edges
@@ -24,7 +24,7 @@ EPS = 1e-6
     "gsat",
     paper="Miao et al., 2022, Interpretable and generalizable graph learning via stochastic attention mechanism, ICML",
     needs={"edge_weight"},
-    search_space={"final": [0.3, 0.5, 0.7], "weight": [0.1, 1.0, 10.0], "interval": [10, 20]},
+    search_space={"final": [0.3, 0.5, 0.7], "weight": [0.1, 1.0, 10.0]},
 )
 class GSAT(Method):
     r"""Attention over edges (or nodes) is drawn at random, and may say little about the graph.
@@ -36,8 +36,9 @@ class GSAT(Method):
         a = \sigma(s + \log u - \log(1-u)),\ u \sim U(0,1), \qquad
         \mathcal L = \ell + \lambda\, \frac1M \sum_m \Big[ a_m \log \frac{a_m}{r} + (1-a_m) \log \frac{1-a_m}{1-r} \Big]
 
-    The second term pulls every attention to the prior r, which falls from `start` to `final` by 0.1 every `interval`
-    epochs; only what the label needs stays above it. At prediction :math:`a = \sigma(s)`.
+    The second term pulls every attention to the prior r; only what the label needs stays above it. At the fraction p
+    of training it is :math:`r = \max(\mathrm{final},\ \mathrm{start} - 0.1 \lfloor p / \mathrm{interval} \rfloor)`. At
+    prediction :math:`a = \sigma(s)`.
 
     Args:
         task: what is asked.
@@ -46,11 +47,12 @@ class GSAT(Method):
         weight: :math:`\lambda`.
         start: r at the beginning.
         final: r at the end.
-        interval: epochs between two steps of r.
+        interval: share of training between two steps of r. The published intervals are 20 of 200 epochs and 10 of 100.
         dropout: of the hidden layers of the MLP.
 
-    Differs from the published code: the directions of an edge are really averaged, which GOOD's code means to do and
-    does not.
+    Differs from the authors' code: the prior falls by shares of the training, so that a short run sees all of it; with
+    the published number of epochs it is the same. The directions of an edge are really averaged, which GOOD's code
+    means to do and does not. Selection looks at all epochs, the authors' at those with the final prior only.
     """
 
     def __init__(
@@ -62,13 +64,14 @@ class GSAT(Method):
         weight: float = 1.0,
         start: float = 0.9,
         final: float = 0.5,
-        interval: int = 20,
+        interval: float = 0.1,
         dropout: float = 0.5,
     ) -> None:
         super().__init__(task, encoder)
-        if not 0 < final <= start <= 1 or interval < 1:
+        if not (0 < final <= start <= 1 and 0 < interval <= 1):
             raise UsageError(
-                f"gsat needs 0 < final <= start <= 1 and interval >= 1, not {final}, {start} and {interval}"
+                "gsat needs 0 < final <= start <= 1 and an interval that is a share of training, in (0, 1], "
+                f"not {final=}, {start=} and {interval=}"
             )
         self.attention, self.weight = attention, weight
         self.start, self.final, self.interval = start, final, interval
@@ -88,7 +91,7 @@ class GSAT(Method):
 
     def prior(self, progress: Progress) -> float:
         """r, what every attention is pulled to."""
-        return max(self.final, self.start - STEP * (progress.epoch // self.interval))
+        return max(self.final, self.start - STEP * passed(progress.fraction, self.interval))
 
     def attend(self, batch: Batch) -> Tensor:
         """(E,) or (N,) attention, in training a draw of it."""

@@ -55,7 +55,7 @@ class HSE(Staged, ERM):
         environment_contrast: :math:`\beta`; graphs that shared an environment one level before are positives too.
         inference_share: epochs of the earlier stage as a share of the epochs of the main one.
 
-    Differs from the published code: choices pass their gradient to the scores of edges (straight through), which
+    Differs from the authors' code: choices pass their gradient to the scores of edges (straight through), which
     otherwise never learn; each level counts once; environments are those of the lowest loss in both stages; empty
     parts stay with their graph; a graph is not its own positive; several classes have a loss of their own.
     """

@@ -51,7 +51,7 @@ class IGM(Method):
         alpha: of the Beta distribution.
         bridges: edges that join the two halves of a new graph.
 
-    Differs from the published code, which cannot run: labels, edges and weights of new graphs belong together, the
+    Differs from the authors' code, which cannot run: labels, edges and weights of new graphs belong together, the
     variance has a gradient and weights are used. Its weights a, b, d are not published; the defaults are ours.
     """
 

@@ -57,7 +57,7 @@ class IMoLD(Method):
         cycle: epochs of a cycle.
         head: f is linear (GOOD) or an `mlp` (DrugOOD).
 
-    Differs from the published code: weights at rest do not drift by the momentum of an optimiser that holds them all.
+    Differs from the authors' code: weights at rest do not drift by the momentum of an optimiser that holds them all.
     """
 
     def __init__(

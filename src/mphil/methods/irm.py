@@ -34,7 +34,9 @@ class IRM(ERM):
         weight: :math:`\lambda`.
 
     Differs from the published code: a batch with a single environment carries no penalty, since there is nothing to be
-    invariant across; the slope is squared, not multiplied between two halves of the environment.
+    invariant across; the slope is squared, as in GOOD, not multiplied between two halves of the environment, as in
+    DrugOOD. GOOD shuffles all graphs, DrugOOD draws 4 environments a batch; here that is `train.env_per_batch`. The
+    penalty counts from the first step: GOOD has no warm-up, and that of DrugOOD (500 steps) never changes its weight.
     """
 
     def __init__(self, task: Task, encoder: EncoderConfig, *, weight: float = 0.1) -> None:

@@ -11,6 +11,7 @@ from mphil.methods.base import Losses, Parts, Progress, evaluating, register
 from mphil.methods.erm import ERM
 from mphil.methods.gsat import GSAT
 from mphil.methods.staged import Staged
+from mphil.nn.heads import three_layers
 from mphil.nn.infomax import Infomax
 from mphil.nn.losses import label_probability, labelled, masked_mean, task_loss
 from mphil.nn.marks import marked, top_nodes
@@ -52,9 +53,12 @@ class LIRS(Staged, ERM):
         attention_share: epochs of GSAT as a share of the epochs of the main stage.
         infomax_share: epochs of the embeddings, likewise.
 
-    Differs from the published code: every marked node is hidden, not one a graph; the second head learns and has
+    Both heads of the main stage have three layers.
+
+    Differs from the authors' code: every marked node is hidden, not one a graph; the second head learns and has
     outputs of its own for every class; k-means and support vector machines see at most 5,000 graphs of a class;
-    true motifs are never looked at. With several tasks, both classes of each are clustered.
+    true motifs are never looked at; binary tasks have one output, not two; the GNNs are normalised on all data. The
+    prior of GSAT falls by shares of its stage, see `gsat`. With several tasks, both classes of each are clustered.
     """
 
     def __init__(
@@ -80,10 +84,8 @@ class LIRS(Staged, ERM):
         self.shares = {"attention": attention_share, "infomax": infomax_share}
         self.gsat = GSAT(task, encoder, attention="node", final=prior)
         self.infomax = Infomax(encoder, width=width, layers=layers)
-        self.cluster_head = nn.Sequential(
-            *(layer for _ in range(2) for layer in (nn.Linear(encoder.width, encoder.width), nn.ReLU())),
-            nn.Linear(encoder.width, task.n_tasks * task.n_classes * clusters),
-        )
+        self.head = three_layers(encoder.width, task.n_outputs)
+        self.cluster_head = three_layers(encoder.width, task.n_tasks * task.n_classes * clusters)
         self.marks = Memory(marked)
         self.targets, self.importance = Memory(task.n_tasks * clusters), Memory(task.n_tasks)
 

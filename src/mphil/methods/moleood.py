@@ -50,7 +50,7 @@ class MoleOOD(Staged):
         prior: :math:`\pi`, equal shares or those of a standard normal cut into K pieces of [-3, 3].
         environment_share: epochs of the earlier stage as a share of the epochs of the main one.
 
-    Differs from the published code: fragments keep the molecule's own atoms instead of placeholders at the cuts, count
+    Differs from the authors' code: fragments keep the molecule's own atoms instead of placeholders at the cuts, count
     as often as they occur, and are cut at all BRICS bonds at once; parts of a salt are fragments. The environment
     model of the last epoch is kept, not that of the lowest loss. The KL is a sum over the batch as there.
     """

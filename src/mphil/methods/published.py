@@ -7,10 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
-from typing import Any
+from typing import Any, TypeVar
 
 from mphil.errors import UsageError
 
+T = TypeVar("T")
 PRESET = "published"
 """Name of the preset that takes these values; every method has it."""
 
@@ -22,10 +23,14 @@ class Published:
     Attributes:
         source: where they were published.
         tables: hyperparameters by benchmark, or by the first words of the names of several benchmarks.
+        epochs: of the published runs, likewise; where these stopped early, the fewest they can have had.
+        encoder: settings of the GNN, likewise, where the method's authors have a network of their own.
     """
 
     source: str = ""
     tables: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    epochs: Mapping[str, int] = field(default_factory=dict)
+    encoder: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
 @cache
@@ -35,7 +40,8 @@ def read_published(method: str) -> Published:
     if not file.is_file():
         return Published()
     content = tomllib.loads(file.read_text(encoding="utf-8"))
-    return Published(content.pop("source"), content)
+    source, epochs, encoder = content.pop("source"), content.pop("epochs", {}), content.pop("encoder", {})
+    return Published(source, content, epochs, encoder)
 
 
 def published(method: str, benchmark: str) -> dict[str, Any]:
@@ -49,11 +55,32 @@ def published(method: str, benchmark: str) -> dict[str, Any]:
         ({'weight': 100.0}, {'weight': 1000.0})
     """
     tables = read_published(method).tables
-    matching = [name for name in tables if f"{benchmark}-".startswith(f"{name}-")]
-    if not matching:
+    found = _most_specific(tables, benchmark)
+    if found is None:
         known = ", ".join(tables) or "none at all"
         raise UsageError(
             f"preset {PRESET}: no settings of {method} were published for {benchmark or 'unnamed data'}, only for: "
             f"{known}; leave the preset out to take the defaults"
         )
-    return dict(tables[max(matching, key=len)])
+    return dict(found)
+
+
+def published_encoder(method: str, benchmark: str) -> dict[str, Any]:
+    """The settings of the GNN that the authors of a method have on a benchmark; nothing where they are not known.
+
+    Example:
+        >>> published_encoder("gala", "drugood-ec50-size")["readout"]
+        'sum'
+    """
+    return dict(_most_specific(read_published(method).encoder, benchmark) or {})
+
+
+def published_epochs(method: str, benchmark: str) -> int:
+    """The epochs of the published runs of a method on a benchmark; 0 where they are not known."""
+    return _most_specific(read_published(method).epochs, benchmark) or 0
+
+
+def _most_specific(tables: Mapping[str, T], benchmark: str) -> T | None:
+    """The entry whose name is the longest beginning, in whole words, of the benchmark's."""
+    matching = [name for name in tables if f"{benchmark}-".startswith(f"{name}-")]
+    return tables[max(matching, key=len)] if matching else None

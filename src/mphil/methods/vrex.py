@@ -30,6 +30,10 @@ class VREx(ERM):
         task: what is asked.
         encoder: settings of the GNN.
         weight: :math:`\lambda`.
+
+    Differs from the published code (GOOD): it shuffles all graphs; where that leaves fewer than 4 graphs of an
+    environment in a batch, 4 environments are drawn, see `train.env_per_batch`. The penalty counts from the first step
+    there, too.
     """
 
     def __init__(self, task: Task, encoder: EncoderConfig, *, weight: float = 1.0) -> None:

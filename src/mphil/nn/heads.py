@@ -19,6 +19,18 @@ def perceptron(before: int, hidden: int, after: int, dropout: float) -> nn.Seque
     )
 
 
+def two_layers(width: int, outputs: int) -> nn.Sequential:
+    """A hidden layer with ReLU, twice as wide as the input, and a linear one: (n, width) -> (n, outputs)."""
+    return nn.Sequential(nn.Linear(width, 2 * width), nn.ReLU(), nn.Linear(2 * width, outputs))
+
+
+def three_layers(width: int, outputs: int) -> nn.Sequential:
+    """Two hidden layers with ReLU, as wide as the input, and a linear one: (n, width) -> (n, outputs)."""
+    return nn.Sequential(
+        nn.Linear(width, width), nn.ReLU(), nn.Linear(width, width), nn.ReLU(), nn.Linear(width, outputs)
+    )
+
+
 def classifier(kind: Head, width: int, outputs: int, dropout: float) -> nn.Module:
     """A linear map, or a perceptron with a hidden layer of twice the width: (n, width) -> (n, outputs)."""
     return nn.Linear(width, outputs) if kind == "linear" else perceptron(width, 2 * width, outputs, dropout)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
 
@@ -61,18 +61,19 @@ class Selection(NamedTuple):
 
 
 class Extractor(nn.Module):
-    r"""A GNN and a linear map score edges; of each graph the best are kept, with weight :math:`\sigma(s)`.
+    r"""A GNN and a linear map, or an MLP, score edges; of each graph the best are kept, with weight :math:`\sigma(s)`.
 
     Args:
         config: settings of the GNN.
         share: how many are kept, rounded up.
+        hidden: sizes of the hidden layers of the MLP; none = a linear map.
     """
 
-    def __init__(self, config: EncoderConfig, share: float) -> None:
+    def __init__(self, config: EncoderConfig, share: float, hidden: Sequence[int] = ()) -> None:
         super().__init__()
         self.share = require_share(share)
         self.encoder = build_encoder(config)
-        self.scorer = Scorer(config.width, "edge")
+        self.scorer = Scorer(config.width, "edge", hidden=hidden)
 
     def forward(self, batch: Batch) -> Selection:
         nodes = self.encoder(batch)

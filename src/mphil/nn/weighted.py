@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from mphil.config import EncoderConfig
 from mphil.data.store import Batch
 from mphil.nn.encoders import build_encoder
+from mphil.nn.heads import two_layers
 from mphil.nn.masks import subgraph, top_share
 from mphil.nn.rationale import require_share
 from mphil.nn.readout import Readout
@@ -35,7 +36,7 @@ class WeightedClassifier(nn.Module):
         self.encoder = build_encoder(encoder)
         self.scorer = Scorer(width, "edge", hidden=(4 * width, width), norm="graph", dropout=encoder.dropout)
         self.classifier = build_encoder(encoder, embedded=self.goes_on)
-        self.head = nn.Sequential(nn.Linear(width, 2 * width), nn.ReLU(), nn.Linear(2 * width, task.n_outputs))
+        self.head = two_layers(width, task.n_outputs)
 
     def weigh(self, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
         """(N, d) node features, (E,) weights of the edges between 0 and 1, (E,) whether they are kept."""

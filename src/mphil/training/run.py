@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
+import logging
 import os
 import platform
 from collections.abc import Iterator, Mapping, Sequence
@@ -29,10 +30,13 @@ from mphil.training.callbacks import Callback
 from mphil.training.distributed import SharedCheckpoints, check_parallel, joined
 from mphil.training.lock import lock_run
 from mphil.training.logs import FileLog, check_loggers, open_logger
+from mphil.training.notes import notes
 from mphil.training.progress import training_bar
 from mphil.training.settings import Wanted, merge, resolve
 from mphil.training.trainable import check_accumulation, check_needs, check_trainable
 from mphil.training.trainer import RULES, Trainer
+
+_LOG = logging.getLogger(__name__)
 
 NO_EFFECT = ("checkpoint_minutes", "loggers")
 """Training settings that cannot change a result."""
@@ -121,6 +125,9 @@ def execute(
         mine = folder if world.rank() == 0 else None
         if mine is not None:
             stack.enter_context(open_folder(mine, config, benchmark, resume))
+        if world.rank() == 0:
+            for note in notes(config, benchmark):
+                _LOG.warning("%s", note)
         checkpoints = None if folder is None else SharedCheckpoints(folder / "checkpoint")
         trainer = Trainer(method, benchmark, config.train, config.seed, checkpoints)
         if mine is not None:
@@ -230,6 +237,7 @@ def summarise(trainer: Trainer, config: RunConfig) -> dict[str, Any]:
         "fingerprint": fingerprint(config, trainer.benchmark),
         "data_digest": trainer.benchmark.store.digest(),
         "split_digest": trainer.benchmark.split.digest(),
+        "notes": notes(config, trainer.benchmark),
         "parameters": sum(p.numel() for p in trainer.method.parameters()),
         "seconds": trainer.at.seconds,
         "cpu_seconds": trainer.at.cpu_seconds,

@@ -13,8 +13,9 @@ from mphil.benchmarks.base import Benchmark, benchmark
 from mphil.config import EncoderConfig, NamedArgs, RunConfig, Settings, TrainConfig
 from mphil.errors import UnknownName, UsageError
 from mphil.methods.base import METHODS, Method, resolve_hyperparameters
-from mphil.methods.published import PRESET, published
+from mphil.methods.published import PRESET, published, published_encoder
 from mphil.nn.encoders import admit
+from mphil.training.environments import default_env_per_batch
 
 SECTIONS = ("benchmark", "method", "encoder", "train")
 
@@ -106,7 +107,13 @@ def resolve(wanted: Wanted, data: Benchmark | None = None) -> tuple[RunConfig, B
             raise UsageError(f"encoder.{key} comes from the data and cannot be set")
     data = _data(dict(wanted.get("benchmark", {})), data)
     features = {"node": data.store.node_features, "edge": data.store.edge_features}
-    encoder = {**data.encoder, **encoder, **features}
+    authors = published_encoder(method_name, name) if preset == PRESET else {}
+    encoder = {**data.encoder, **authors, **encoder, **features}
+    train = checked(TrainConfig, "train", wanted.get("train", {}))
+    if train.env_per_batch is None:
+        train = train.model_copy(
+            update={"env_per_batch": default_env_per_batch(METHODS[method_name], data, train.batch_size)}
+        )
     config = checked(
         RunConfig,
         "",
@@ -114,7 +121,7 @@ def resolve(wanted: Wanted, data: Benchmark | None = None) -> tuple[RunConfig, B
             "benchmark": NamedArgs(name=data.name or "unnamed", args=dict(data.args)),
             "method": NamedArgs(name=method_name, args=method_args),
             "encoder": checked(EncoderConfig, "encoder", encoder),
-            "train": checked(TrainConfig, "train", wanted.get("train", {})),
+            "train": train,
             "seed": wanted.get("seed", 0),
         },
     )

@@ -12,6 +12,7 @@ from mphil.errors import DataError, UsageError
 from mphil.methods.base import Method
 from mphil.methods.staged import Staged
 from mphil.task import Task
+from mphil.training.environments import check_env_per_batch
 from mphil.training.schedules import warmup_steps
 
 
@@ -24,6 +25,7 @@ def check_trainable(benchmark: Benchmark, config: TrainConfig) -> None:
             f"train.batch_size is {config.batch_size} but {name} has {len(train)} training graphs; "
             f"use --set train.batch_size={max(1, len(train) // 4)} or less"
         )
+    check_env_per_batch(name, store.env[train], config)
     if config.patience and not len(benchmark.split[config.patience_on]):
         raise UsageError(f"train.patience_on={config.patience_on!r}: {name} has no such part to stop early on")
     check_recipe(config, -(-len(train) // config.batch_size))
@@ -75,7 +77,10 @@ def check_needs(method: type[Method], benchmark: Benchmark) -> None:
     if "molecules" in method.needs and store.smiles is None:
         raise UsageError(f"{method.name} takes molecules apart, and the graphs of {name} are no molecules")
     if "env" in method.needs and not (store.env[benchmark.split.train] >= 0).any():
-        raise UsageError(f"{method.name} needs environment labels, and the training graphs of {name} have none")
+        raise UsageError(
+            f"{method.name} needs environment labels, and the training graphs of {name} have none; "
+            "give them environments, or take a method that needs none, such as erm"
+        )
 
 
 def check_device(device: str) -> None:

@@ -106,7 +106,12 @@ class Trainer:
         world.align(method.state_dict().values())
         self.callbacks: list[Callback] = []
         self.loader = Loader(
-            benchmark.store, benchmark.split.train, config.batch_size, self.device, (world.rank(), world.size())
+            benchmark.store,
+            benchmark.split.train,
+            config.batch_size,
+            self.device,
+            (world.rank(), world.size()),
+            config.env_per_batch or 0,
         )
         self.parts = Parts(*(self._in_order(part) for part in ("train", "ood_val")))
         self.stages = [(name, math.ceil(share * config.epochs)) for name, share in method.stages().items()]

@@ -64,6 +64,12 @@ class TestExpansion:
         defaults = resolve_hyperparameters(METHODS["disc"], None, {})
         assert found["disc", "good-motif-basis"] == {"name": "disc"} | defaults
 
+    def test_published_networks_where_there_are_any(self):
+        found = {(c.row, c.benchmark): c.settings for c in expand(load_suite("drugood"), Request(seeds=[0]))}
+        ciga = found["ciga-v2", "drugood-ec50-assay"]
+        assert (ciga["method"]["networks"], ciga["encoder"]["readout"]) == ("full", "sum")
+        assert found["erm", "drugood-ec50-assay"]["encoder"] == {}
+
     def test_a_tuned_suite_takes_no_other_settings(self, tmp_path, monkeypatch):
         monkeypatch.setattr(module, "TUNED", tmp_path)
         suite = tiny().model_copy(update={"tuned": True})

@@ -10,7 +10,7 @@ import torch
 from mphil.methods import Progress
 from mphil.methods.ciga import CIGAv1, CIGAv2
 from mphil.nn import rationale
-from tests.graphs import TASKS, random_store, whole
+from tests.graphs import TASKS, random_store, small_encoder, whole
 from tests.unit.methods.loops import gradient_size, known_labels, label_loss, make, mean, risk, same
 
 KINDS = sorted(TASKS)
@@ -57,6 +57,39 @@ def test_loss_of_the_first_version(kind, classify, contrast_on):
     same(losses["classification"], risk(method.head(z), batch.y, method.task))
     same(losses["contrast"], 4.0 * written_contrast(u, batch.y))
     assert losses["contrast"] > 0
+
+
+def gin_parameters(width, layers, encoder):
+    """Of a GIN on embedded nodes: per layer two linear maps, two normalisations, and the embedding of edge codes."""
+    codes = sum(encoder.edge.sizes)
+    return layers * (width * 2 * width + 2 * width + 4 * width + 2 * width * width + width + 2 * width + codes * width)
+
+
+@pytest.mark.parametrize(("cls", "heads"), [(CIGAv1, 1), (CIGAv2, 2)])
+@pytest.mark.parametrize("classify", ["features", "raw"])
+def test_full_networks_are_the_published_ones(cls, heads, classify):
+    width, store = 128, random_store("binary", nodes="categorical", edges="categorical")
+    encoder = small_encoder(store, layers=4, width=width, readout="sum")
+    method = cls(TASKS["binary"], encoder, networks="full", classify=classify)
+    embeddings = (2 if classify == "raw" else 1) * sum(encoder.node.sizes) * width
+    scorer = (2 * width) * (4 * width) + 4 * width + 4 * width + 1
+    head = width * 2 * width + 2 * width + 2 * width + 1
+    expected = 2 * gin_parameters(width, 4, encoder) + embeddings + scorer + heads * head
+    assert sum(p.numel() for p in method.parameters()) == expected
+    divided = cls(TASKS["binary"], encoder, classify="features")
+    assert expected > 2 * sum(p.numel() for p in divided.parameters())
+
+
+@pytest.mark.parametrize("classify", ["features", "raw"])
+def test_full_networks_have_the_same_loss(classify):
+    method, batch = make(CIGAv1, "binary", missing=0.3, share=0.6, contrast=4.0, classify=classify, networks="full")
+    nodes, z, _, of_cause = parts(method, batch)
+    u = torch.zeros_like(nodes[: len(z)])
+    for v in of_cause:
+        u[batch.batch[v]] += nodes[v]
+    losses = method.loss(batch, START)
+    same(losses["classification"], risk(method.head(z), batch.y, method.task))
+    same(losses["contrast"], 4.0 * written_contrast(u, batch.y))
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -37,9 +37,9 @@ def written(method, batch, strength, divide=1.0):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_loss_of_the_fourth_epoch(kind):
+def test_loss_after_three_tenths_of_training(kind):
     method, batch = make(DIR, kind, missing=0.3, weight=0.05, share=0.6)
-    expected = written(method, batch, 0.05 * 3**1.6)
+    expected = written(method, batch, 0.05 * 0.3**1.6)
     losses = method.loss(batch, LATER)
     assert set(losses) == set(expected)
     for term, value in expected.items():
@@ -54,11 +54,21 @@ def test_the_schedule_behind_the_published_numbers():
         same(value, expected[term])
 
 
-def test_interventions_begin_with_the_second_epoch():
+def test_interventions_begin_at_nothing():
     method, batch = make(DIR, "binary")
-    losses = method.loss(batch, Progress(epoch=0, step=5, total_steps=10))
+    losses = method.loss(batch, Progress(step=0, total_steps=10))
     assert losses["intervention"] == losses["variance"] == 0
-    assert method.loss(batch, Progress(epoch=1))["variance"] > 0
+    assert method.loss(batch, Progress(step=1, total_steps=10))["variance"] > 0
+
+
+@pytest.mark.parametrize(("published", "translated"), [(1e-4, 0.48), (1e-2, 48.0)])
+def test_the_published_schedule_as_a_share_of_its_200_epochs(published, translated):
+    method, _ = make(DIR, "binary", weight=translated)
+    for epoch in (0, 1, 100, 150, 200):
+        strength = method.strength(Progress(step=40 * epoch, total_steps=40 * 200))
+        assert strength == pytest.approx(published * epoch**1.6, rel=2e-3)
+    assert method.strength(Progress(step=5, total_steps=10)) == pytest.approx(translated * 0.5**1.6)
+    assert method.strength(Progress(step=3, total_steps=3)) == translated
 
 
 def test_the_loss_of_the_rest_trains_its_head_alone():

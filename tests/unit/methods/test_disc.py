@@ -11,7 +11,7 @@ from mphil.errors import UsageError
 from mphil.methods import Progress
 from tests.unit.methods.stepping import KINDS, gradient, learns_by_heart, made, mean, same, written_losses
 
-EARLY, LATE = Progress(epoch=0, total_epochs=10), Progress(epoch=5, total_epochs=10)
+EARLY, LATE = Progress(step=0, total_steps=10), Progress(step=5, total_steps=10)
 
 
 def beside(causal, bias):
@@ -61,12 +61,12 @@ def test_losses_are_their_formulas(kind, missing, weighting):
         same(value, weights[term] * expected[term])
 
 
-def test_swaps_begin_after_their_share_of_the_epochs():
+def test_swaps_begin_after_their_share_of_training():
     method, batch = made("disc", swap_from=0.3)
-    swapping = ["swapped_bias" in method.loss(batch, Progress(epoch=e, total_epochs=10)) for e in range(10)]
+    swapping = ["swapped_bias" in method.loss(batch, Progress(step=s, total_steps=10)) for s in range(10)]
     assert swapping == [False] * 3 + [True] * 7
     method, batch = made("disc", swap_from=1.0)
-    assert "swapped_bias" not in method.loss(batch, Progress(epoch=9, total_epochs=10))
+    assert "swapped_bias" not in method.loss(batch, Progress(step=9, total_steps=10))
 
 
 def test_a_swapped_bias_has_the_label_of_the_graph_it_came_from():

@@ -129,17 +129,23 @@ def test_machines_are_scored_on_the_validation_part_if_there_is_one(monkeypatch,
     assert seen == [5 if part == "validation" else 12]
 
 
-def test_fits_happen_every_few_epochs_and_at_the_end(monkeypatch):
-    method, batch = build(every=3)
+@pytest.mark.parametrize(
+    ("epochs", "every", "expected"),
+    [(100, 0.03, list(range(3, 100, 3))), (10, 0.3, [3, 6, 9]), (4, 0.03, [1, 2, 3]), (5, 1.0, [])],
+    ids=["as published", "a third", "short", "once"],
+)
+def test_fits_happen_after_every_share_of_the_stage_and_at_the_end(monkeypatch, epochs, every, expected):
+    method, batch = build(every=every)
     fitted = []
-    monkeypatch.setattr(method, "fit", lambda parts: fitted.append(len(fitted)))
     parts = Parts([batch])
-    for epoch in range(10):
-        method.begin_epoch(parts, Progress(epoch=epoch, total_epochs=10, stage="infomax"))
-        method.begin_epoch(parts, Progress(epoch=epoch, total_epochs=10))
-    assert len(fitted) == 3
+    for epoch in range(epochs):
+        monkeypatch.setattr(method, "fit", lambda parts, epoch=epoch: fitted.append(epoch))
+        at = {"step": 7 * epoch, "epoch": epoch, "total_steps": 7 * epochs, "total_epochs": epochs}
+        method.begin_epoch(parts, Progress(**at, stage="infomax"))
+        method.begin_epoch(parts, Progress(**at))
+    assert fitted == expected
     method.end_stage(parts, FIRST)
-    assert len(fitted) == 4
+    assert len(fitted) == len(expected) + 1
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -170,7 +176,7 @@ def test_the_first_stage_looks_at_no_label_and_moves_nothing_else():
     assert method.stages() == {"infomax": 2.0}
 
 
-@pytest.mark.parametrize("options", [{"focus": 0.0}, {"temperature": 0.0}, {"kept": 0}, {"every": 0}])
+@pytest.mark.parametrize("options", [{"focus": 0.0}, {"temperature": 0.0}, {"kept": 0}, {"every": 0}, {"every": 3}])
 def test_impossible_settings(options):
     with pytest.raises(UsageError, match="equad needs"):
         build(**options)

@@ -130,8 +130,8 @@ def test_a_graph_never_seen_counts_once():
 
 def test_the_contrast_waits():
     method, batch = make(GALA, "binary", warm_up=0.5)
-    assert "contrast" not in method.loss(batch, Progress(epoch=4, total_epochs=10))
-    assert "contrast" in method.loss(batch, Progress(epoch=5, total_epochs=10))
+    assert "contrast" not in method.loss(batch, Progress(step=4, total_steps=10))
+    assert "contrast" in method.loss(batch, Progress(step=5, total_steps=10))
 
 
 def test_importance_is_the_weight_of_the_edges_that_are_kept():

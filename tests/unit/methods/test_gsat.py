@@ -40,7 +40,7 @@ def test_loss(kind, over):
     attention = method.scorer(method.encoder(batch), batch).sigmoid()
     h = method.encoder(batch, edge_weight=lifted(attention, batch, over))
     logits = method.head(readout(h, batch.ptr))
-    losses = method.loss(batch, Progress(epoch=45))
+    losses = method.loss(batch, Progress(step=45, total_steps=200))
     assert set(losses) == {"classification", "information"}
     same(losses["classification"], risk(logits, batch.y, method.task))
     same(losses["information"], 2.0 * written_information(attention, 0.7))
@@ -60,10 +60,23 @@ def test_in_training_attention_is_drawn_and_both_terms_see_the_same_draw():
     same(losses["classification"], risk(method.head(readout(h, batch.ptr)), batch.y, method.task))
 
 
-def test_the_prior_falls_by_a_tenth_every_interval_down_to_its_end():
-    method, _ = make(GSAT, "binary", interval=20, final=0.5)
-    priors = [method.prior(Progress(epoch=epoch)) for epoch in (0, 19, 20, 39, 40, 79, 80, 500)]
-    assert priors == pytest.approx([0.9, 0.9, 0.8, 0.8, 0.7, 0.6, 0.5, 0.5])
+@pytest.mark.parametrize(("epochs", "interval", "final"), [(200, 20, 0.5), (200, 20, 0.7), (100, 10, 0.7)])
+def test_the_prior_is_the_published_one_in_a_run_of_the_published_length(epochs, interval, final):
+    method, _ = make(GSAT, "binary", interval=interval / epochs, final=final)
+    for epoch in range(epochs):
+        for step in (7 * epoch, 7 * epoch + 6):
+            published = max(final, 0.9 - 0.1 * (epoch // interval))
+            assert method.prior(Progress(step=step, total_steps=7 * epochs)) == pytest.approx(published)
+
+
+@pytest.mark.parametrize("steps", [10, 36, 5000])
+def test_a_run_of_any_length_sees_the_whole_schedule(steps):
+    method, _ = make(GSAT, "binary")
+    priors = [method.prior(Progress(step=step, total_steps=steps)) for step in range(steps + 1)]
+    assert priors[0] == 0.9
+    assert priors[steps // 2] == priors[-1] == 0.5
+    assert len(set(priors)) == 5
+    assert priors == sorted(priors, reverse=True)
 
 
 def test_both_directions_of_an_edge_get_the_same_attention():
@@ -104,7 +117,9 @@ def test_importance_is_the_attention():
     same(method.node_importance(batch)[v], mean(own))
 
 
-@pytest.mark.parametrize("wrong", [{"final": 0.95}, {"final": 0.0}, {"start": 1.2}, {"interval": 0}])
+@pytest.mark.parametrize(
+    "wrong", [{"final": 0.95}, {"final": 0.0}, {"start": 1.2}, {"interval": 0.0}, {"interval": 20}]
+)
 def test_refuses_a_prior_that_makes_no_sense(wrong):
     with pytest.raises(UsageError, match="final <= start"):
         make(GSAT, "binary", **wrong)

@@ -9,6 +9,7 @@ import torch
 
 from mphil.errors import UsageError
 from mphil.methods import Parts, Progress
+from mphil.methods.gsat import information
 from mphil.methods.lirs import LIRS
 from mphil.nn.losses import label_probability
 from mphil.nn.marks import marked
@@ -50,6 +51,21 @@ def test_the_main_stage(kind):
     assert set(losses) == {"classification", "clusters"}
     same(losses["classification"], risk(method.head(g), batch.y, method.task))
     same(losses["clusters"], 0.6 * mean(terms))
+
+
+@pytest.mark.parametrize(("fraction", "prior"), [(0.0, 0.9), (0.15, 0.8), (0.5, 0.7), (1.0, 0.7)])
+def test_the_first_stage_sees_the_whole_schedule_of_its_prior(fraction, prior):
+    method, batch = build("binary")
+    at = Progress(step=round(20 * fraction), total_steps=20, stage="attention")
+    drawn = method.gsat.attend(batch)
+    same(method.loss(batch, at)["information"], information(drawn, prior).item())
+
+
+def test_both_heads_have_three_layers():
+    method, _ = build("multiclass", width=5)
+    for head, outputs in ((method.head, 3), (method.cluster_head, 9)):
+        shapes = [tuple(p.shape) for p in head.parameters() if p.dim() == 2]
+        assert shapes == [(5, 5), (5, 5), (outputs, 5)]
 
 
 def test_the_second_head_learns_and_classes_have_outputs_of_their_own():

@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 import tomllib
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+import mphil
 import mphil.methods.published as module
 from mphil.benchmarks import BENCHMARKS
+from mphil.config import EncoderConfig
 from mphil.errors import UnknownName, UsageError
 from mphil.methods import METHODS
 from mphil.methods.base import resolve_hyperparameters
-from mphil.methods.published import Published, published, read_published
+from mphil.methods.published import (
+    Published,
+    published,
+    published_encoder,
+    published_epochs,
+    read_published,
+)
 from mphil.training.settings import resolve
 
 FOLDER = Path(module.__file__).with_suffix("")
@@ -22,13 +31,35 @@ MOTIF = {"name": "good-motif-basis", "graphs": 60}
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
 def test_a_file_holds_settings_of_its_method_on_benchmarks_that_exist(file):
-    content = tomllib.loads(file.read_text())
+    content, found = tomllib.loads(file.read_text()), read_published(file.stem)
     method = METHODS[file.stem]
-    assert len(content.pop("source")) > 10
-    for name, values in content.items():
+    assert len(found.source) > 10
+    assert set(content) == {"source", *found.tables, *(key for key in ("epochs", "encoder") if getattr(found, key))}
+    for name in (*found.tables, *found.epochs, *found.encoder):
         assert any(f"{benchmark}-".startswith(f"{name}-") for benchmark in BENCHMARKS), f"no benchmark is a {name}"
+    for values in found.tables.values():
         resolved = resolve_hyperparameters(method, None, values)
         assert {key: resolved[key] for key in values} == values
+    for values in found.encoder.values():
+        assert EncoderConfig(**values).model_dump(include=set(values)) == values
+    assert all(isinstance(epochs, int) and epochs > 0 for epochs in found.epochs.values())
+
+
+def test_epochs_and_encoders_are_found_by_the_longest_prefix_too():
+    assert [published_epochs("ciga-v2", f"good-cmnist-color{end}") for end in ("", "-concept")] == [100, 200]
+    assert published_epochs("ciga-v2", "spmotif") == published_epochs("no-such-method", "good-hiv") == 0
+    assert published_encoder("ciga-v1", "drugood-ic50-size")["dropout"] == 0.1
+    assert published_encoder("ciga-v1", "drugood-ic50-assay")["dropout"] == 0.5
+    assert published_encoder("ciga-v1", "good-hiv-size") == {}
+
+
+def test_the_preset_brings_the_network_of_the_authors_unless_the_user_sets_it():
+    data = replace(mphil.benchmark("decoy-scaffold", graphs=60), name="drugood-ec50-size")
+    wanted = {"method": {"name": "ciga-v1", "preset": "published"}, "encoder": {"width": 16}}
+    encoder = resolve(wanted, data)[0].encoder
+    assert (encoder.layers, encoder.readout, encoder.dropout, encoder.width) == (4, "sum", 0.1, 16)
+    del wanted["method"]["preset"]
+    assert resolve(wanted, data)[0].encoder.readout == "mean"
 
 
 def test_the_folder_has_nothing_else():

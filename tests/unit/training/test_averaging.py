@@ -11,7 +11,7 @@ from mphil.methods import METHODS, Method
 from mphil.methods.erm import ERM
 from mphil.nn import readout
 from mphil.nn.dropout import Dropout
-from mphil.nn.encoder import BatchNorm
+from mphil.nn.encoders.blocks import BatchNorm
 from mphil.testing.trial import Trial
 from mphil.training.averaging import Average, put_back, renormalise
 
