@@ -15,6 +15,7 @@ from mphil.errors import DataError
 
 Part = Literal["train", "id_val", "id_test", "ood_val", "ood_test"]
 PARTS: tuple[Part, ...] = get_args(Part)
+TESTS: tuple[Part, ...] = ("id_test", "ood_test")
 
 
 @dataclass(frozen=True, eq=False)

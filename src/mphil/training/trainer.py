@@ -18,7 +18,7 @@ from torch.nn.utils import clip_grad_norm_
 from mphil.benchmarks.base import Benchmark
 from mphil.config import TrainConfig
 from mphil.data.loader import Loader, derive_seed
-from mphil.data.split import PARTS, Part
+from mphil.data.split import PARTS, TESTS, Part
 from mphil.data.store import Batch
 from mphil.data.transforms import drop_edges
 from mphil.errors import DataError
@@ -163,8 +163,10 @@ class Trainer:
         return self.at.history
 
     def evaluate(self, parts: tuple[Part, ...] = PARTS) -> dict[str, float | None]:
-        """Score of the present weights on each part; None where a part is empty or has no label to score."""
-        return world.from_first(lambda: score_parts(self.method, self.benchmark, self.config.eval_batch_size, parts))
+        """Score of the present weights on each part; None where it has no label to score or is not to be scored."""
+        scored = tuple(part for part in parts if self.config.scored == "all" or part not in TESTS)
+        found = world.from_first(lambda: score_parts(self.method, self.benchmark, self.config.eval_batch_size, scored))
+        return {part: found.get(part) for part in parts}
 
     def load_best(self, rule: str) -> None:
         """Put the weights of the epoch that `rule` chose into the method."""

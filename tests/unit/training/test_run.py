@@ -11,12 +11,13 @@ import torch
 from tests.toys import SMALL, Brittle, install, small_benchmark, with_labels, without_part
 
 import mphil
-from mphil.data.split import PARTS
+from mphil.data.split import PARTS, TESTS
 from mphil.errors import DataError, IntegrityError, UnknownName, UsageError
 from mphil.nn.fast.library import path_taken
 from mphil.training import run as run_module
 from mphil.training.checkpoint import Checkpoints
 from mphil.training.run import PACKAGE, code_digest, differences, execute, fingerprint, read_run_config
+from mphil.training.saved import evaluate_run
 from mphil.training.settings import resolve
 
 
@@ -55,6 +56,14 @@ class TestResult:
             assert all(0 <= score <= 1 for score in chosen["scores"].values())
             assert 1 <= chosen["epoch"] <= 2
         assert finished.scores == {rule: result["selections"][rule]["scores"] for rule in ("ood_val", "id_val")}
+
+    def test_test_parts_can_be_left_for_later(self, motif, tmp_path):
+        whole = mphil.train(motif, "erm", **SMALL)
+        run = mphil.train(motif, "erm", out=tmp_path / "run", **small(scored="validation"))
+        seen = [epoch["scores"] for epoch in run.history] + list(run.scores.values()) + [run.result["last"]["scores"]]
+        assert all(scores[part] is None for scores in seen for part in TESTS)
+        assert [r["scores"]["ood_val"] for r in run.history] == [r["scores"]["ood_val"] for r in whole.history]
+        assert evaluate_run(run.folder)[0] == whole.scores["ood_val"]
 
     def test_scores_are_those_of_the_chosen_epochs(self, finished):
         for rule, chosen in finished.result["selections"].items():
