@@ -96,8 +96,8 @@ class TrainConfig(Settings):
         min_epochs: no earlier epoch is chosen, and training is not stopped early before it.
         patience: stop after so many epochs without a better validation score, 0 = never.
         patience_on: the validation part that early stopping watches.
-        scored: parts that are scored while a run lasts: `all`, or `validation` alone, for choices that must not see a test
-            part; `mphil evaluate` scores the others later.
+        scored: parts that a run scores: `all`, or `validation` alone, for choices that must not see a test part;
+            `mphil evaluate` scores the others later.
         eval_batch_size: graphs in an evaluation batch.
         checkpoint_minutes: save inside an epoch after this time; the end of an epoch always saves.
         threads: processor threads.

@@ -1,4 +1,4 @@
-"""Many graphs at once: each is a base, a motif, a bridge between them and a few noise edges."""
+"""Many graphs at once: each is a base, one or more copies of a motif, a bridge to each and a few noise edges."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ class Graphs:
         node_ptr: (n_graphs + 1,) where the nodes of each graph begin.
         edge_ptr: (n_graphs + 1,) where its edges begin.
         edges: (n_edges, 2) ends of every edge, each edge once.
-        node_truth: (n_nodes,) whether the node belongs to the motif.
-        edge_truth: (n_edges,) whether both ends belong to the motif.
+        node_truth: (n_nodes,) whether the node belongs to a motif.
+        edge_truth: (n_edges,) whether both ends belong to a motif.
         node_noisy: (n_nodes,) whether noise edges may hang on the node.
     """
 
@@ -81,9 +81,16 @@ def split_in_order(sizes: Mapping[Part, int], provenance: Mapping[str, Any]) -> 
 
 
 def assemble(
-    rng: np.random.Generator, bases: Sequence[Shape], base: IntArray, motifs: Sequence[Shape], motif: IntArray
+    rng: np.random.Generator,
+    bases: Sequence[Shape],
+    base: IntArray,
+    motifs: Sequence[Shape],
+    motif: IntArray,
+    copies: int = 1,
 ) -> Graphs:
     """Build one graph per row: base nodes first, then the motif, whose node 0 is bridged to a uniform base node.
+
+    Copies of the motif follow one another; each has a bridge of its own, and two may lead to the same base node.
 
     Args:
         rng: source of the bridges and the noise edges.
@@ -91,33 +98,41 @@ def assemble(
         base: (n_graphs,) which base each graph gets.
         motifs: catalogue of motifs.
         motif: (n_graphs,) which motif each graph gets.
+        copies: how many of it each graph gets.
     """
     pairs = [(b, m) for b in bases for m in motifs]
-    graphs = _templates(pairs).take(torch.from_numpy(base * len(motifs) + motif))
-    base_nodes = np.array([b.n_nodes for b in bases])[base]
-    bridge = graphs.edge_ptr[1:] - 1
-    graphs.edges[bridge, 1] = torch.from_numpy(rng.integers(base_nodes))
+    graphs = _templates(pairs, copies).take(torch.from_numpy(base * len(motifs) + motif))
+    base_nodes = np.array([b.n_nodes for b in bases])[base].repeat(copies)
+    bridges = (graphs.edge_ptr[1:, None] + torch.arange(-copies, 0)).flatten()
+    graphs.edges[bridges, 1] = torch.from_numpy(rng.integers(base_nodes))
     return with_noise(rng, graphs)
 
 
-def _templates(pairs: Sequence[tuple[Shape, Shape]]) -> Graphs:
-    """One graph per (base, motif); its last edge is the bridge, from motif node 0 to base node 0 for now."""
+def _templates(pairs: Sequence[tuple[Shape, Shape]], copies: int) -> Graphs:
+    """One graph per (base, motif); its last edges are the bridges, from motif nodes 0 to base node 0 for now."""
     edges: list[tuple[int, int]] = []
     for base, motif in pairs:
-        first = base.n_nodes
+        firsts = [base.n_nodes + copy * motif.n_nodes for copy in range(copies)]
         edges += base.edges
-        edges += [(first + u, first + v) for u, v in motif.edges]
-        edges += [(first, 0)]
+        edges += [(first + u, first + v) for first in firsts for u, v in motif.edges]
+        edges += [(first, 0) for first in firsts]
+    nodes = [(b.n_nodes, copies * m.n_nodes) for b, m in pairs]
+    lengths = [(len(b.edges), copies * len(m.edges), copies) for b, m in pairs]
     return Graphs(
-        node_ptr=pointer(torch.tensor([b.n_nodes + m.n_nodes for b, m in pairs])),
-        edge_ptr=pointer(torch.tensor([len(b.edges) + len(m.edges) + 1 for b, m in pairs])),
+        node_ptr=pointer(torch.tensor([sum(counts) for counts in nodes])),
+        edge_ptr=pointer(torch.tensor([sum(counts) for counts in lengths])),
         edges=torch.tensor(edges),
-        node_truth=torch.tensor([flag for b, m in pairs for flag in [False] * b.n_nodes + [True] * m.n_nodes]),
-        edge_truth=torch.tensor(
-            [flag for b, m in pairs for flag in [False] * len(b.edges) + [True] * len(m.edges) + [False]]
+        node_truth=_flags([False, True], nodes),
+        edge_truth=_flags([False, True, False], lengths),
+        node_noisy=torch.tensor(
+            [v in b.noisy for (b, _), counts in zip(pairs, nodes, strict=True) for v in range(sum(counts))]
         ),
-        node_noisy=torch.tensor([v in b.noisy for b, m in pairs for v in range(b.n_nodes + m.n_nodes)]),
     )
+
+
+def _flags(flags: Sequence[bool], counts: Sequence[tuple[int, ...]]) -> Tensor:
+    """For every graph, each flag as often as its count says."""
+    return torch.tensor(flags).repeat(len(counts)).repeat_interleave(torch.tensor(counts).flatten())
 
 
 def with_noise(rng: np.random.Generator, graphs: Graphs) -> Graphs:

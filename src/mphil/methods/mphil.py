@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from typing import Literal
 
@@ -12,7 +13,8 @@ from mphil.config import EncoderConfig
 from mphil.data.store import Batch
 from mphil.errors import UsageError
 from mphil.methods.base import Losses, Method, Parts, Progress, evaluating, register
-from mphil.nn import sphere
+from mphil.methods.mphil_presets import PAPER, RELEASE, REPAIRED
+from mphil.nn import assignment, sphere
 from mphil.nn.encoders import build_encoder
 from mphil.nn.encoders.blocks import mlp
 from mphil.nn.importance import node_contribution
@@ -21,27 +23,7 @@ from mphil.nn.readout import readout
 from mphil.nn.world import mean, share, total
 from mphil.task import Task
 
-Update = Literal["ema-attention", "ema-uniform", "ema-hard", "gradient", "epoch-mean", "epoch-kmeans"]
-
-PAPER = {"momentum": 0.99, "keep": 1, "matching": 0.1}
-RELEASE = {
-    "prototypes": 3,
-    "keep": 1,
-    "momentum": 0.9,
-    "normalise": False,
-    "projector_width": 1.0,
-    "projection": 300,
-    "attention_width": 128,
-    "attention_over": "all",
-    "attention_bias": True,
-    "score_head": True,
-    "score_target": 0.9,
-    "score_weight": 0.5,
-    "scoring": "product",
-    "matching": 0.0,
-    "separation_form": "summed",
-    "separation_temperature": 0.5,
-}
+Update = Literal["ema-attention", "ema-uniform", "ema-hard", "ema-sinkhorn", "gradient", "epoch-mean", "epoch-kmeans"]
 
 
 @register(
@@ -52,7 +34,7 @@ RELEASE = {
         "matching": [0.01, 0.05, 0.1, 0.2, 0.3],
         "temperature": [0.05, 0.1, 0.2, 0.5, 1.0],
     },
-    presets={"paper": PAPER, "release": RELEASE},
+    presets={"paper": PAPER, "release": RELEASE, "repaired": REPAIRED},
     parallel=True,
 )
 class MPHIL(Method):
@@ -70,12 +52,16 @@ class MPHIL(Method):
         prototypes: K, prototypes per class.
         keep: n, weights kept per sample and class; 0 keeps all. Uniform and nearest-only weights are not pruned.
         temperature: :math:`\tau`, shared by all three losses.
-        momentum: :math:`\alpha` of the prototypes' moving average. The update is a sum over the batch, so the same
-            value moves prototypes faster in larger batches.
+        start: where prototypes start: anywhere on the sphere, or at means of random parts of their class's training
+            graphs, placed by the network before its first step.
+        momentum: :math:`\alpha` of the prototypes' moving average.
         matching: :math:`\beta`, weight of the matching loss.
+        detached_matching: the matching loss moves samples to prototypes and not prototypes to samples.
         separation: :math:`\lambda`, weight of the separation loss.
-        update: how prototypes move: by a moving average with attention, uniform or nearest-only weights, by gradient,
-            or once per epoch to weighted class means or k-means centres.
+        update: how prototypes move: by a moving average with attention, uniform, nearest-only or balanced (Sinkhorn)
+            weights, by gradient, or once per epoch to weighted class means or k-means centres.
+        update_as: what a batch adds to a moving average: a `sum`, as in the paper, which moves prototypes faster in
+            larger batches, or a weighted `mean`.
         aggregate: how the K weighted similarities of a class become its score.
         differentiable_update: let gradients pass through the moving average of this step.
         invariant_encoder: use the scoring GNN; without it S = 1.
@@ -86,12 +72,14 @@ class MPHIL(Method):
         score_weight: weight of :math:`|\bar S - \gamma|`; 0 = off.
         projection: p, size of the sphere's space; 0 = the encoder's width.
         projector_width: hidden size of the projector as a share of the encoder's width.
-        attention_width: d', size of the attention's space; 0 = p.
+        attention: `scaled-dot` product of learned projections, as in the paper, or `cosine` of sample and prototype.
+        attention_temperature: divides the cosines; small values give the nearest prototype all the weight.
+        attention_width: d', size of the learned attention's space; 0 = p.
         attention_over: softmax over the prototypes of a class, or over all of them.
-        attention_bias: give the attention's queries a bias; one of the keys would cancel in the softmax.
+        attention_bias: give the learned attention's queries a bias; one of the keys would cancel in the softmax.
         scoring: `exp` as in the paper; `product` is weight times similarity without exponential or temperature, with
             unpruned weights taken after the update. Its gradient reaches prototypes through the attention only.
-        separation_form: `ratio` as in the paper, or `summed` positives.
+        separation_form: `ratio` as in the paper, `summed` positives, or `dispersion`, which leaves them out.
         separation_temperature: temperature of the separation loss; 0 = the shared one.
         class_mean: divide the classification loss by the number of classes.
     """
@@ -104,10 +92,13 @@ class MPHIL(Method):
         prototypes: int = 3,
         keep: int = 1,
         temperature: float = 0.1,
+        start: Literal["random", "class-mean"] = "random",
         momentum: float = 0.99,
         matching: float = 0.1,
+        detached_matching: bool = False,
         separation: float = 1.0,
         update: Update = "ema-attention",
+        update_as: Literal["sum", "mean"] = "sum",
         aggregate: sphere.Aggregate = "max",
         differentiable_update: bool = True,
         invariant_encoder: bool = True,
@@ -118,22 +109,27 @@ class MPHIL(Method):
         score_weight: float = 0.0,
         projection: int = 0,
         projector_width: float = 0.5,
+        attention: Literal["scaled-dot", "cosine"] = "scaled-dot",
+        attention_temperature: float = 0.1,
         attention_width: int = 0,
-        attention_over: Literal["class", "all"] = "class",
+        attention_over: assignment.Over = "class",
         attention_bias: bool = False,
         scoring: Literal["exp", "product"] = "exp",
-        separation_form: Literal["ratio", "summed"] = "ratio",
+        separation_form: sphere.Separation = "ratio",
         separation_temperature: float = 0.0,
         class_mean: bool = False,
     ) -> None:
         super().__init__(task, encoder)
         if prototypes < 1 or not 0 <= keep <= prototypes:
             raise UsageError(f"mphil needs 1 <= prototypes and 0 <= keep <= prototypes, not {prototypes} and {keep}")
-        if temperature <= 0 or not 0 <= momentum < 1:
-            raise UsageError(f"mphil needs temperature > 0 and 0 <= momentum < 1, not {temperature} and {momentum}")
+        if min(temperature, attention_temperature) <= 0 or not 0 <= momentum < 1:
+            given = f"{temperature=}, {attention_temperature=}, {momentum=}"
+            raise UsageError(f"mphil needs temperatures > 0 and 0 <= momentum < 1; {given}")
         self.keep, self.temperature, self.momentum = keep or prototypes, temperature, momentum
-        self.matching, self.separation, self.class_mean = matching, separation, class_mean
-        self.update, self.aggregate, self.differentiable_update = update, aggregate, differentiable_update
+        self.matching, self.detached_matching = matching, detached_matching
+        self.separation, self.class_mean, self.start = separation, class_mean, start
+        self.update, self.update_as, self.differentiable_update = update, update_as, differentiable_update
+        self.aggregate, self.attention, self.attention_temperature = aggregate, attention, attention_temperature
         self.score_target, self.score_weight = score_target, score_weight
         self.attention_over, self.scoring = attention_over, scoring
         self.separation_temperature = separation_temperature or temperature
@@ -149,7 +145,7 @@ class MPHIL(Method):
         self.projector = (
             nn.Sequential(nn.Linear(width, hidden), nn.ReLU(), nn.Linear(hidden, size)) if project else nn.Identity()
         )
-        if update not in ("ema-uniform", "ema-hard"):
+        if attention == "scaled-dot" and update not in ("ema-uniform", "ema-hard"):
             self.query = nn.Linear(size, attention_width or size, bias=attention_bias)
             self.key = nn.Linear(size, attention_width or size, bias=False)
         bank = sphere.random_prototypes(task.n_tasks, task.n_classes, prototypes, size)
@@ -172,9 +168,11 @@ class MPHIL(Method):
         entropy = -(scores_by_class.log_softmax(-1) * membership).sum(-1)
         losses = Losses(classification=masked_mean(entropy, known) / (self.task.n_classes if self.class_mean else 1))
         if self.separation:
-            separate = sphere.separation_loss if self.separation_form == "ratio" else sphere.summed_separation_loss
+            separate = sphere.SEPARATION[self.separation_form]
             losses["separation"] = self.separation * share(separate(prototypes, self.separation_temperature, moved))
         if self.matching:
+            if self.detached_matching:
+                scaled = sphere.similarity(z / self.temperature, prototypes.detach())
             losses["matching"] = self.matching * masked_mean(sphere.matching_loss(scaled, membership), known)
         if self.score_weight and scores is not None:
             mean_score = readout(scores, batch.ptr).mean(1)
@@ -215,11 +213,14 @@ class MPHIL(Method):
     def weigh(self, z: Tensor, prototypes: Tensor, pruned: bool = True) -> Tensor:
         """Log assignment weights (B, T, C, K) of every sample in every class, the n largest kept (eq: att)."""
         if self.update == "ema-hard":
-            return sphere.nearest(sphere.similarity(z, prototypes))
+            return assignment.nearest(sphere.similarity(z, prototypes))
         if self.update == "ema-uniform":
             return z.new_full((len(z), *prototypes.shape[:-1]), 1 / prototypes.shape[-2]).log()
-        log_weights = sphere.attention(self.query(z), self.key.weight, prototypes, self.attention_over)
-        return sphere.prune(log_weights, self.keep) if pruned else log_weights
+        if self.attention == "cosine":
+            log_weights = assignment.cosine_attention(z, prototypes, self.attention_temperature, self.attention_over)
+        else:
+            log_weights = assignment.attention(self.query(z), self.key.weight, prototypes, self.attention_over)
+        return assignment.prune(log_weights, self.keep) if pruned else log_weights
 
     def move(self, z: Tensor, membership: Tensor, log_weights: Tensor) -> tuple[Tensor, Tensor | None]:
         """In training, move the prototypes by the batch; this step's carry gradient (eq: update_prototype).
@@ -230,8 +231,11 @@ class MPHIL(Method):
         if not self.training or not self.update.startswith("ema"):
             return self.bank(), None
         with torch.set_grad_enabled(self.differentiable_update and torch.is_grad_enabled()):
-            slots, sums = sphere.received(log_weights, membership, z, total)
-            moved = sphere.move(self.prototypes, slots, sums, self.momentum)
+            if self.update == "ema-sinkhorn":
+                cosines = sphere.similarity(sphere.unit(z), self.prototypes)
+                log_weights = assignment.sinkhorn(cosines, membership, total)
+            slots, sums = assignment.received(log_weights, membership, z, total, mean=self.update_as == "mean")
+            moved = assignment.move(self.prototypes, slots, sums, self.momentum)
         self.prototypes = moved.detach()
         return moved, slots
 
@@ -245,22 +249,30 @@ class MPHIL(Method):
         return sphere.product_logits(sphere.similarity(z, prototypes.detach()), fresh, self.aggregate)
 
     def begin_epoch(self, parts: Parts, progress: Progress) -> None:
-        """For the two per-epoch rules: place all training graphs and move the prototypes to them."""
-        if not self.update.startswith("epoch"):
-            return
-        with evaluating(self):
-            placed = [(self.embed(batch), one_hot(batch.y, self.task.n_classes)) for batch in parts.train]
-            self._refit(placed)
+        """Place all training graphs and move the prototypes to them: at the start, or by the two per-epoch rules."""
+        if self.start == "class-mean" and progress.epoch == 0:
+            # As training will see the graphs: BatchNorm has no running statistics yet.
+            z, membership = copy.deepcopy(self).train()._placed(parts)
+            with torch.no_grad():
+                self.prototypes.copy_(assignment.class_means(z, membership, self.bank()))
+        if self.update.startswith("epoch"):
+            with evaluating(self):
+                z, membership = self._placed(parts)
+                self.prototypes = self._refitted(z, membership)
 
-    def _refit(self, placed: list[tuple[Tensor, Tensor]]) -> None:
-        """Move the prototypes to points of the sphere and the classes they belong to."""
-        z = torch.cat([points for points, _ in placed])
-        membership = torch.cat([members for _, members in placed]).to(z.dtype)
-        if self.update == "epoch-mean":
-            slots, sums = sphere.received(self.weigh(z, self.prototypes), membership, z)
-            self.prototypes = sphere.move(self.prototypes, slots, sums, momentum=0.0)
-        else:
-            self.prototypes = sphere.class_kmeans(z, membership, self.prototypes)
+    @torch.no_grad()
+    def _placed(self, parts: Parts) -> tuple[Tensor, Tensor]:
+        """(n, p) points of all training graphs and (n, T, C) the classes they belong to."""
+        points, labels = zip(*((self.embed(batch), batch.y) for batch in parts.train), strict=True)
+        z = torch.cat(points)
+        return z, one_hot(torch.cat(labels), self.task.n_classes).to(z.dtype)
+
+    def _refitted(self, z: Tensor, membership: Tensor) -> Tensor:
+        """The prototypes at the weighted means of these points, or at their k-means centres."""
+        if self.update == "epoch-kmeans":
+            return assignment.class_kmeans(z, membership, self.prototypes)
+        slots, sums = assignment.received(self.weigh(z, self.prototypes), membership, z)
+        return assignment.move(self.prototypes, slots, sums, momentum=0.0)
 
     def node_importance(self, batch: Batch) -> Tensor:
         """(N,) mean of S over its channels: what the scoring GNN lets through; without it, the contributions."""

@@ -1,5 +1,7 @@
 r"""The geometry of MPHIL: pure functions on the unit sphere, one for each equation of the paper.
 
+Which prototypes a sample belongs to, and how they move, is in `nn/assignment.py`.
+
 Shapes: B graphs, T tasks, C classes, K prototypes a class, p size of the sphere's space. Prototypes are
 :math:`M \in (T, C, K, p)`; a multi-class or binary problem has T = 1. Weights are kept as logarithms, so that pruned
 slots are :math:`-\infty` and nothing overflows.
@@ -8,7 +10,7 @@ slots are :math:`-\infty` and nothing overflows.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
 import torch
@@ -16,6 +18,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 Aggregate = Literal["max", "mean", "min", "sum"]
+Separation = Literal["ratio", "summed", "dispersion"]
 
 
 def unit(v: Tensor, eps: float = 1e-12) -> Tensor:
@@ -40,76 +43,6 @@ def similarity(z: Tensor, prototypes: Tensor) -> Tensor:
     """
     slots = prototypes.movedim(2, 0)
     return (z @ slots.flatten(0, 2).T).view(len(z), *slots.shape[:-1]).movedim(1, -1)
-
-
-def attention(query: Tensor, key: Tensor, prototypes: Tensor, over: Literal["class", "all"] = "class") -> Tensor:
-    r"""Log assignment weights :math:`\log W = \log\mathrm{softmax}_k\big(QK^\top / \sqrt{d'}\big)` (eq: att).
-
-    The keys :math:`K = M W_K^\top` are never made: :math:`Q K^\top = (Q W_K) M^\top`. A bias of theirs would add the
-    same to all scores of a sample, so there is none.
-
-    Args:
-        query: (B, d') samples.
-        key: (d', p), :math:`W_K`.
-        prototypes: (T, C, K, p).
-        over: softmax over the K prototypes of each class, or over `all` C * K of a task.
-
-    Returns:
-        (B, T, C, K) logarithms of the weights.
-    """
-    scores = similarity(query @ key / math.sqrt(len(key)), prototypes)
-    if over == "class":  # in the order in which they lie in memory, which is fastest
-        return scores.movedim(-1, 1).log_softmax(1).movedim(1, -1)
-    return scores.flatten(-2).log_softmax(-1).view_as(scores)
-
-
-def nearest(similarities: Tensor) -> Tensor:
-    """Log weights of a hard choice: 0 for the most similar prototype of each class, -inf for the others."""
-    chosen = similarities.argmax(-1, keepdim=True)
-    return torch.full_like(similarities, -math.inf).scatter(-1, chosen, 0.0)
-
-
-def prune(log_weights: Tensor, keep: int) -> Tensor:
-    """Keep the `keep` largest of the K weights of each class, as they are; the rest become 0 (-inf)."""
-    if keep >= log_weights.shape[-1]:
-        return log_weights
-    kept = log_weights.topk(keep, dim=-1) if keep > 1 else log_weights.max(-1, keepdim=True)
-    return torch.full_like(log_weights, -math.inf).scatter_(-1, kept.indices, kept.values)
-
-
-def received(
-    log_weights: Tensor, membership: Tensor, z: Tensor, total: Callable[[Tensor], Tensor] = lambda part: part
-) -> tuple[Tensor, Tensor]:
-    r"""What a batch sends to prototypes: :math:`\sum_i 1(y_i = c)\, W^{(c)}_{ik}\, \hat z_i`, where it sends anything.
-
-    Args:
-        log_weights: (B, T, C, K).
-        membership: (B, T, C) 1 where graph b has class c in task t; a missing label is a row of zeros.
-        z: (B, p).
-        total: from the sum over these graphs to that over all of a batch, if others have some of them.
-
-    Returns:
-        (n,) the prototypes that received something, as rows of all T * C * K, and (n, p) what they received.
-    """
-    known = membership.nonzero(as_tuple=True)
-    weights = z.new_zeros(log_weights.shape).index_put(known, log_weights[known].exp()).flatten(1)
-    slots = (total(weights.detach().sum(0)) > 0).nonzero().squeeze(1)
-    return slots, total(weights.index_select(1, slots).T @ z)
-
-
-def move(prototypes: Tensor, slots: Tensor, sums: Tensor, momentum: float) -> Tensor:
-    r"""The prototypes after a batch (eq: update_prototype).
-
-    .. math:: \mu \leftarrow \mathrm{Norm}\Big(\alpha\,\mu + (1-\alpha) \sum_i 1(y_i=c)\, W_{ik}\, \hat z_i\Big)
-
-    It is a sum over the batch, not a mean: the same momentum moves prototypes faster in larger batches. A prototype
-    that received nothing stays where it is, and so does one whose sum has no direction.
-    """
-    flat = prototypes.flatten(0, 2)
-    before = flat.index_select(0, slots)
-    moved = unit(momentum * before + (1 - momentum) * sums)
-    moved = torch.where(moved.any(-1, keepdim=True), moved, before)
-    return flat.index_copy(0, slots, moved).view_as(prototypes)
 
 
 def class_logits(scaled: Tensor, log_weights: Tensor, aggregate: Aggregate = "max") -> Tensor:
@@ -202,6 +135,23 @@ def summed_separation_loss(prototypes: Tensor, temperature: float, moved: Tensor
     return (apart.logaddexp(within.logsumexp(-1)) - together).mean()
 
 
+def dispersion_loss(prototypes: Tensor, temperature: float, moved: Tensor | None = None) -> Tensor:
+    r"""Prototypes of different classes apart, and nothing else: those of one class are not pulled together.
+
+    .. math:: \frac{1}{CK}\sum_{c,k}\log \sum_{c'\ne c}\sum_j e^{\langle\mu^{(c)}_k,\mu^{(c')}_j\rangle/\tau}
+
+    The denominator of `separation_loss`; arguments as there.
+    """
+    return _pairs(prototypes, temperature, moved)[0].mean()
+
+
+SEPARATION: Mapping[Separation, Callable[[Tensor, float, Tensor | None], Tensor]] = {
+    "ratio": separation_loss,
+    "summed": summed_separation_loss,
+    "dispersion": dispersion_loss,
+}
+
+
 def _pairs(prototypes: Tensor, temperature: float, moved: Tensor | None) -> tuple[Tensor, Tensor]:
     """Scaled similarities of each prototype to the others.
 
@@ -252,29 +202,3 @@ def _own_class(pairs: Tensor, classes: int) -> Tensor:
     """The (T, C, K, K) blocks on the diagonal of all pairs (T, C * K, C * K), as a view."""
     slots = pairs.shape[-1] // classes
     return pairs.view(-1, classes, slots, classes, slots).diagonal(dim1=1, dim2=3).permute(0, 3, 1, 2)
-
-
-def spherical_kmeans(points: Tensor, centres: Tensor, rounds: int = 10) -> Tensor:
-    """Centres (K, p) moved to the directions of the points (n, p) nearest to them.
-
-    A centre without points, or whose points cancel, stays.
-    """
-    for _ in range(rounds):
-        owner = (points @ centres.T).argmax(1)
-        directions = unit(torch.zeros_like(centres).index_add(0, owner, points))
-        centres = torch.where(directions.any(-1, keepdim=True), directions, centres)
-    return centres
-
-
-def class_kmeans(points: Tensor, membership: Tensor, prototypes: Tensor) -> Tensor:
-    """Prototypes (T, C, K, p) moved to the k-means centres of the points (n, p) of their class.
-
-    Args:
-        points: embeddings.
-        membership: (n, T, C) 1 where a point belongs to a class.
-        prototypes: where to start; a class without points keeps its own.
-    """
-    moved = prototypes.clone()
-    for task, label in membership.sum(0).nonzero().tolist():
-        moved[task, label] = spherical_kmeans(points[membership[:, task, label] > 0], moved[task, label])
-    return moved

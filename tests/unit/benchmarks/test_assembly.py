@@ -33,6 +33,41 @@ def complete(nodes: int, *missing: tuple[int, int]) -> Shape:
     return Shape(nodes, edges, frozenset(range(nodes)))
 
 
+@given(seed=st.integers(0, 2**63 - 1), copies=st.integers(1, 3))
+@settings(max_examples=15, deadline=None)
+def test_copies_of_a_motif_hang_on_the_base_each_by_a_bridge_of_its_own(seed, copies):
+    rng = np.random.default_rng(seed)
+    base, motif = rng.integers(len(BASES), size=20), rng.integers(3, size=20)
+    store = assemble(rng, BASES, base, MOTIFS, motif, copies).to_store(motif, base)
+    for g, graph in enumerate(store.to_pyg()):
+        shape, decisive = BASES[base[g]], MOTIFS[motif[g]]
+        first = shape.n_nodes
+        assert graph.node_truth.tolist() == [False] * first + [True] * 5 * copies
+        edges = list(map(tuple, graph.edge_index.T.tolist()))
+        marked = [edge for edge, flag in zip(edges, graph.edge_truth.tolist(), strict=True) if flag]
+        assert marked == [(u, v) for u, v in edges if min(u, v) >= first]
+        motifs = nx.Graph(marked)
+        assert sorted(map(sorted, nx.connected_components(motifs))) == [
+            list(range(first + 5 * copy, first + 5 * copy + 5)) for copy in range(copies)
+        ]
+        assert all(
+            nx.is_isomorphic(motifs.subgraph(part), nx.Graph(decisive.edges))
+            for part in nx.connected_components(motifs)
+        )
+        planned = edges[: 2 * (len(shape.edges) + copies * (len(decisive.edges) + 1))]
+        bridges = planned[-2 * copies :: 2]
+        assert [u for u, _ in bridges] == [first + 5 * copy for copy in range(copies)]
+        assert all(0 <= v < first for _, v in bridges)
+        assert nx.is_connected(nx.Graph(edges))
+
+
+def test_two_copies_may_hang_on_one_node_of_the_base():
+    rng, n = np.random.default_rng(0), 4_000
+    graphs = assemble(rng, [path(4)], np.zeros(n, dtype=np.int64), [CYCLE], np.zeros(n, dtype=np.int64), copies=2)
+    ends = graphs.edges.view(n, -1, 2)[:, -2:, 1]
+    assert (ends[:, 0] == ends[:, 1]).double().mean().item() == pytest.approx(1 / 4, abs=4 * (3 / 16 / n) ** 0.5)
+
+
 @given(seed=st.integers(0, 2**63 - 1))
 @settings(max_examples=15, deadline=None)
 def test_every_graph_is_a_base_a_motif_a_bridge_and_allowed_noise(seed):

@@ -177,7 +177,7 @@ class TestMethods:
     def test_show_for_programs(self):
         facts = as_json("methods", "show", "mphil", "--json")
         assert facts["hyperparameters"]["prototypes"] == 3
-        assert set(facts["presets"]) == {"paper", "release"}
+        assert set(facts["presets"]) == {"paper", "release", "repaired"}
         assert facts["tasks"] == ["binary", "multiclass", "multitask"]
         assert facts["search_space"]
 

@@ -7,6 +7,7 @@ from mphil.errors import UsageError
 from mphil.lab.paper import TABLES, printed
 from mphil.lab.suite import Budget, load_suite, parse_suite, suite_names
 from mphil.methods import METHODS, build_method
+from mphil.methods.base import resolve_hyperparameters
 from tests.graphs import TASKS, random_store, small_encoder, whole
 from tests.unit.lab.made import TINY, tiny
 
@@ -45,6 +46,17 @@ class TestShipped:
         assert not said["max"].allclose(said["min"])
         assert not said["mean"].allclose(said["min"])
         assert said["mean"].allclose(said["sum"])
+
+    def test_switches_of_the_repaired_preset_are_studied_one_by_one(self):
+        """Added to the paper they make up the preset; taken from the preset each has the paper's value again."""
+        paper, repaired = (resolve_hyperparameters(METHODS["mphil"], preset, {}) for preset in (None, "repaired"))
+        rows = {row.name: dict(row.settings.get("method", {})) for row in load_suite("repaired").rows()}
+        added = {name.removeprefix("+ "): given for name, given in rows.items() if name.startswith("+ ")}
+        assert paper | {key: value for given in added.values() for key, value in given.items()} == repaired
+        for switch, given in added.items():
+            taken = rows[f"repaired - {switch}"]
+            assert taken == {"preset": "repaired"} | {key: paper[key] for key in given}
+        assert len(rows) == 2 + 2 * len(added)
 
     def test_all_methods(self):
         assert [row.method for row in load_suite("baselines").rows()] == list(METHODS)

@@ -350,7 +350,15 @@ def test_extreme_temperature_in_single_precision(project):
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"prototypes": 0}, {"keep": 4}, {"keep": -1}, {"temperature": 0.0}, {"temperature": -1.0}, {"momentum": 1.0}],
+    [
+        {"prototypes": 0},
+        {"keep": 4},
+        {"keep": -1},
+        {"temperature": 0.0},
+        {"temperature": -1.0},
+        {"attention_temperature": 0.0},
+        {"momentum": 1.0},
+    ],
 )
 def test_impossible_settings_are_refused(wrong):
     with pytest.raises(UsageError, match="mphil needs"):

@@ -1,4 +1,4 @@
-"""The ablations and alternatives of MPHIL, each changing what it says and nothing else, and the two presets."""
+"""The ablations and alternatives of MPHIL, each changing what it says and nothing else, and the presets."""
 
 from __future__ import annotations
 
@@ -236,7 +236,7 @@ def preset(name: str, **more) -> dict:
     return resolve_hyperparameters(MPHIL, name, more)
 
 
-@pytest.mark.parametrize("name", ["paper", "release"])
+@pytest.mark.parametrize("name", ["paper", "release", "repaired"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_presets_train(name, kind):
     store = random_store(kind, graphs=12, missing=0.2)

@@ -102,6 +102,46 @@ def attention(z, M, W_Q, W_K, query_bias=None, key_bias=None, over_all=False):
     return W
 
 
+def cosine_attention(z, M, temperature, over_all=False):
+    """softmax of cos(z, mu) / temperature over the K prototypes of each class, or over all C*K of the task."""
+    W = []
+    for row in z:
+        of_graph = []
+        for of_task in M:
+            energies = [[dot(normalise(row), normalise(mu)) / temperature for mu in of_class] for of_class in of_task]
+            if over_all:
+                K = len(energies[0])
+                flat = softmax([energy for of_class in energies for energy in of_class])
+                of_graph.append([flat[c * K : (c + 1) * K] for c in range(len(energies))])
+            else:
+                of_graph.append([softmax(of_class) for of_class in energies])
+        W.append(of_graph)
+    return W
+
+
+def balanced(similarities, epsilon, rounds):
+    """Sinkhorn on the matrix [sample][k] of one class: columns to equal sums, rows to 1, in turns."""
+    Q = [softmax([value / epsilon for value in row]) for row in similarities]
+    K = len(similarities[0])
+    for _ in range(rounds):
+        columns = [sum(row[k] for row in Q) for k in range(K)]
+        Q = [[row[k] / columns[k] for k in range(K)] for row in Q]
+        Q = [[value / sum(row) for value in row] for row in Q]
+    return Q
+
+
+def sinkhorn(sim, y, epsilon=0.05, rounds=3):
+    """W[b][t][c][k]: balanced weights of every sample in its own class, 0 in the others."""
+    W = [[[[0.0 for _ in row] for row in of_task] for of_task in of_graph] for of_graph in sim]
+    for t in range(len(sim[0])):
+        for c in range(len(sim[0][t])):
+            members = [b for b in range(len(sim)) if y[b][t] == c]
+            if members:
+                for b, row in zip(members, balanced([sim[b][t][c] for b in members], epsilon, rounds), strict=True):
+                    W[b][t][c] = row
+    return W
+
+
 def uniform(B, T, C, K):
     return [[[[1 / K for _ in range(K)] for _ in range(C)] for _ in range(T)] for _ in range(B)]
 
@@ -172,8 +212,8 @@ def answers(logits, kind):
 # --- prototypes -----------------------------------------------------------------------------------------------------
 
 
-def updated(M, z, W, y, alpha):
-    """eq:update_prototype: normalise(alpha M + (1 - alpha) sum of weighted embeddings).
+def updated(M, z, W, y, alpha, mean=False):
+    """eq:update_prototype: normalise(alpha M + (1 - alpha) sum, or mean, of weighted embeddings).
 
     A slot that received nothing stays, and so does one whose sum has no direction.
     """
@@ -183,12 +223,14 @@ def updated(M, z, W, y, alpha):
         for c in range(len(M[t])):
             of_class = []
             for k in range(len(M[t][c])):
-                gathered, touched = [0.0] * len(M[t][c][k]), False
+                gathered, touched, weight = [0.0] * len(M[t][c][k]), False, 0.0
                 for b in range(len(z)):
                     if y[b][t] is not None and y[b][t] == c and W[b][t][c][k] > 0:
-                        touched = True
+                        touched, weight = True, weight + W[b][t][c][k]
                         for j in range(len(gathered)):
                             gathered[j] += W[b][t][c][k] * z[b][j]
+                if mean and touched:
+                    gathered = [value / weight for value in gathered]
                 mu = M[t][c][k]
                 moved = normalise([alpha * mu[j] + (1 - alpha) * gathered[j] for j in range(len(mu))])
                 of_class.append(moved if touched and dot(moved, moved) > 0 else list(mu))
@@ -247,6 +289,18 @@ def separation(M, tau):
                 near = [exp(dot(task[c][k], task[c][o]) / tau) for o in range(len(task[c])) if o != k]
                 far = [exp(dot(task[c][k], mu) / tau) for d in range(len(task)) if d != c for mu in task[d]]
                 values.append(log(sum(far)) - (log(sum(near)) if near else 0.0))
+        of_tasks.append(sum(values) / len(values))
+    return sum(of_tasks) / len(of_tasks)
+
+
+def dispersion(M, tau):
+    """The log of the denominator of L_PS alone, mean over prototypes, then over tasks."""
+    of_tasks = []
+    for task in M:
+        values = []
+        for c in range(len(task)):
+            others = [nu for d in range(len(task)) if d != c for nu in task[d]]
+            values += [log(sum(exp(dot(mu, nu) / tau) for nu in others)) for mu in task[c]]
         of_tasks.append(sum(values) / len(values))
     return sum(of_tasks) / len(of_tasks)
 
@@ -370,6 +424,20 @@ def mphil(
         "classification": cross_entropy(logits, y, class_mean),
         "separation": separation(M, tau),
         "matching": beta * matching(sim, y, tau),
+    }
+
+
+def repaired(state, H, raw, graph_of_node, y, M, *, keep=1, tau=0.1, alpha=0.95, beta=1.0, T=0.1, compared=None):
+    """One step of the preset `repaired`. `compared`: the prototypes of the matching, which carry no gradient."""
+    z = place(state, H, raw, graph_of_node, len(y))
+    W = prune(cosine_attention(z, M, T), keep)
+    M = updated(M, z, sinkhorn(similarity(z, M), y), y, alpha, mean=True)
+    logits = log_scores(class_scores(W, similarity(z, M), tau))
+    return {
+        "prototypes": M,
+        "classification": cross_entropy(logits, y),
+        "separation": dispersion(M, tau),
+        "matching": beta * matching(similarity(z, M if compared is None else compared), y, tau),
     }
 
 

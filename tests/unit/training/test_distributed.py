@@ -23,6 +23,7 @@ from mphil.training.distributed import check_parallel, joined, local_device
 from mphil.training.run import execute
 
 RELEASE = dict(METHODS["mphil"].presets["release"]) | {"projection": 5}
+REPAIRED = dict(METHODS["mphil"].presets["repaired"])
 CODES = {"nodes": "categorical", "edges": "categorical"}
 CASES = {
     "erm": ("erm", {}, "multiclass", {}, {"readout": "sum"}),
@@ -34,6 +35,8 @@ CASES = {
     "mphil, release": ("mphil", RELEASE, "binary", {"missing": 0.3, "edges": "float"}, {}),
     "mphil, hard": ("mphil", {"update": "ema-hard", "differentiable_update": False}, "binary", {}, {"readout": "max"}),
     "mphil, gradient": ("mphil", {"update": "gradient"}, "multiclass", {}, {}),
+    "mphil, repaired": ("mphil", REPAIRED, "multiclass", {}, {}),
+    "mphil, repaired, missing labels": ("mphil", REPAIRED, "multitask", {"missing": 0.6} | CODES, {}),
     "mphil+": ("mphil+", {}, "binary", {"missing": 0.3}, {}),
     "mphil, epoch mean": ("mphil", {"update": "epoch-mean"}, "multitask", {"missing": 0.3}, {}),
 }

@@ -19,6 +19,7 @@ from mphil.data.loader import derive_seed
 from mphil.errors import DataError, UsageError
 from mphil.methods import Losses, build_method
 from mphil.methods.erm import ERM
+from mphil.methods.mphil import MPHIL
 from mphil.training.callbacks import Callback
 from mphil.training.checkpoint import Checkpoints
 from mphil.training.trainer import Trainer
@@ -29,6 +30,8 @@ METHODS = {
     "mphil-kmeans": {"update": "epoch-kmeans"},
     "mphil-mean": {"update": "epoch-mean"},
     "mphil-gradient": {"update": "gradient"},
+    "mphil-repaired": dict(MPHIL.presets["repaired"]),
+    "mphil-start": {"start": "class-mean", "update": "gradient"},
 }
 STEPS = 12
 """Of the usual run below: 3 epochs of 4 batches."""
