@@ -63,7 +63,7 @@ class TrainConfig(Settings):
         patience_on: the validation part that early stopping watches.
         eval_batch_size: graphs in an evaluation batch.
         checkpoint_minutes: save inside an epoch after this time; the end of an epoch always saves.
-        threads: processor threads.
+        threads: processor threads of the compiled loops, at present one at most; no number changes a result.
         device: where tensors live, such as `cpu` or `cuda:0`.
         tensorboard: also write TensorBoard events.
     """
