@@ -30,7 +30,8 @@ from mphil.benchmarks import benchmark
 from mphil.errors import UsageError
 from mphil.explain.atoms import ways
 from mphil.explain.faithfulness import SPARSITIES, measure
-from mphil.training.run import execute, machine, versions
+from mphil.provenance import NUMERICS, machine, versions
+from mphil.training.run import execute
 from mphil.training.saved import load_run
 from mphil.training.settings import resolve
 
@@ -44,7 +45,7 @@ SELECTION = "ood_val"
 MEASURED = 500
 """Graphs of a part that are measured: the first ones."""
 
-IDENTITY = ("benchmark", "method", "seed", "graphs", "epochs", "measured", "encoder")
+IDENTITY = ("benchmark", "method", "seed", "graphs", "epochs", "measured", "encoder", "numerics")
 """What makes two records the same."""
 
 Job = dict[str, Any]
@@ -139,7 +140,7 @@ def main() -> None:
             for method in options.methods:
                 job = {"benchmark": name, "method": method, "seed": seed, "encoder": encoder}
                 job |= {"graphs": options.graphs or graphs, "epochs": options.epochs or epochs}
-                job |= {"measured": options.measured}
+                job |= {"measured": options.measured, "numerics": NUMERICS}
                 if identity(job) in finished(options.out):
                     continue
                 folder = options.runs / "-".join(

@@ -27,7 +27,6 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +45,7 @@ from mphil.files import write_text
 from mphil.lab.records import RecordFile
 from mphil.lab.suite import Effort
 from mphil.lab.thinning import thin
+from mphil.provenance import NUMERICS
 from mphil.training.run import Run, execute
 from mphil.training.settings import merge, parse_assignment, resolve
 from mphil.trust import ood
@@ -175,7 +175,7 @@ class Cell:
     def key(self) -> dict[str, Any]:
         """What its record is known by: the same key is not measured twice."""
         known = {"benchmark": self.benchmark, "method": self.method, "seed": self.seed, "changes": list(self.changes)}
-        return known | {"budget": self.budget.model_dump(), "version": version("mphil")}
+        return known | {"budget": self.budget.model_dump(), "numerics": NUMERICS}
 
     @property
     def command(self) -> str:
@@ -226,6 +226,11 @@ def recorded(path: Path) -> list[dict[str, Any]]:
     return records
 
 
+def present(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Those of the present numerics."""
+    return [record for record in records if record.get("numerics") == NUMERICS]
+
+
 def _plain(values: NDArray[np.float64]) -> list[float | None]:
     """For JSON, which has no NaN."""
     return [None if np.isnan(value) else round(float(value), 6) for value in values]
@@ -250,7 +255,7 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
 def main(arguments: Sequence[str]) -> None:
     options = _options(arguments)
     if options.write:
-        write_text(options.write, written(options.write.read_text(), recorded(options.out)))
+        write_text(options.write, written(options.write.read_text(), present(recorded(options.out))))
         return
     torch.set_num_threads(1)
     cells = [

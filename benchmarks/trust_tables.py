@@ -10,7 +10,7 @@ from typing import Any
 
 BEGIN = "<!-- tables: written by python benchmarks/trust.py --write docs/trust.md -->\n"
 END = "\n<!-- end of tables -->"
-NOTHING = "No records yet."
+NOTHING = "No records of the present numerics yet."
 
 Record = dict[str, Any]
 Runs = list[Record]

@@ -23,12 +23,13 @@ from mphil.lab.report.document import Document, Table
 from mphil.lab.report.markdown import table_text
 from mphil.lab.report.write import make_document
 from mphil.methods import METHODS
+from mphil.provenance import NUMERICS
 
 FOLDER = Path(__file__).parent / "reference"
 RECORDS = Path(__file__).parents[1] / "benchmarks" / "results"
 README = Path(__file__).parents[1] / "README.md"
 COST = Path(__file__).parents[1] / "src" / "mphil" / "methods" / "cost.json"
-LAST = 10
+NO_RECORDS = f"There are no records of numerics {NUMERICS} yet."
 NOTE = "<!-- Written by `make docs`; edit the code instead. -->\n\n"
 
 
@@ -134,49 +135,19 @@ def spread(values: list[float]) -> str:
     return f"{100 * mean(values):.1f} ({100 * stdev(values):.1f})" if len(values) > 1 else f"{100 * values[0]:.1f}"
 
 
-def result_rows(runs: list[dict[str, Any]]) -> list[str]:
-    """A line per method and budget: test scores under both selection rules, and without any selection."""
-    groups = defaultdict(list)
-    for run in runs:
-        readout = run["config"]["encoder"]["readout"]
-        name = run["method"] if readout == "mean" else f"{run['method']}, {readout} readout"
-        groups[name, run["config"]["train"]["epochs"]].append(run)
-    lines = []
-    for (method, epochs), group in sorted(groups.items()):
-        cells = [method, len(group), epochs]
-        for rule in ("ood_val", "id_val"):
-            chosen = [run["selections"][rule]["scores"] for run in group]
-            cells += [spread([scores[part] for scores in chosen]) for part in ("id_test", "ood_test")]
-        cells.append(spread([mean(run["history"]["ood_test"][-LAST:]) for run in group]))
-        lines.append(row(*cells))
-    return lines
-
-
 def results() -> str:
-    """What the records of the lab say, without the details of `mphil lab report`; then comparisons of older runs."""
-    texts = [
-        "# Results\n",
-        "Written from [the records](../../benchmarks/results), each with its command, seed and machine.\n",
-    ]
-    for chapter in lab().chapters:
+    """What the records of the lab say, without the details of `mphil lab report` and without those of a test."""
+    texts = ["# Results\n"]
+    chapters = [chapter for chapter in lab().chapters if not chapter.name.startswith("repeat-")]
+    if not chapters:
+        return "\n".join([*texts, f"{NO_RECORDS} `mphil lab run SUITE` makes some, see [the lab](../lab.md).\n"])
+    texts.append("Written from [the records](../../benchmarks/results), each with its command, seed and machine.\n")
+    for chapter in chapters:
         table = chapter.blocks[0]
         if isinstance(table, Table):
             texts.append(f"## {chapter.title}\n")
             texts += [f"{text}\n" for text in chapter.intro]
             texts.append(table_text(table) + "\n")
-    texts += ["## Older comparisons\n", "Made before the encoder had its compiled path, whose rounding differs.\n"]
-    texts.append("Accuracy in per cent: mean (standard deviation) over seeds.")
-    texts.append(f"The last column needs no selection: the mean of the last {LAST} epochs.\n")
-    for file in sorted(RECORDS.glob("compare-*.jsonl")):
-        runs = [json.loads(line) for line in file.read_text().splitlines()]
-        header = ["method", "seeds", "epochs", "ID test, chosen on OOD val", "OOD test, chosen on OOD val"]
-        header += ["ID test, chosen on ID val", "OOD test, chosen on ID val", f"OOD test, last {LAST} epochs"]
-        texts.append(f"### {runs[0]['benchmark']}\n")
-        texts.append("\n".join([row(*header), row(*["---"] * len(header)), *result_rows(runs)]) + "\n")
-        where = runs[0]["machine"]
-        texts.append(f"Records: [{file.name}](../../benchmarks/results/{file.name}); {where['processor']},")
-        texts.append(f"{where['threads']} thread, torch {runs[0]['versions']['torch']}. Commands:\n")
-        texts.append("\n".join(f"    {run['command']}" for run in runs) + "\n")
     return "\n".join(texts)
 
 
@@ -188,8 +159,8 @@ def lab() -> Document:
 
 def headline() -> str:
     """The README's table: where MPHIL stands."""
-    table = next(chapter.blocks[0] for chapter in lab().chapters if chapter.name == "standing")
-    return table_text(table) if isinstance(table, Table) else ""
+    tables = [chapter.blocks[0] for chapter in lab().chapters if chapter.name == "standing"]
+    return table_text(tables[0]) if tables and isinstance(tables[0], Table) else NO_RECORDS
 
 
 def with_headline(readme: str) -> str:
@@ -197,30 +168,6 @@ def with_headline(readme: str) -> str:
     begin, end = "<!-- results: written by make docs -->\n", "\n<!-- end of results -->"
     before, rest = readme.split(begin)
     return before + begin + headline() + end + rest.split(end)[1]
-
-
-def study() -> str:
-    """The study of MPHIL's decisions on Motif: a line per setting, a column per held-out base."""
-    records = [json.loads(line) for line in (RECORDS / "study-motif.jsonl").read_text().splitlines()]
-    bases = ("wheel", "tree", "ladder")
-    found: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
-    for record in records:
-        found[record["setting"]][record["held_out"]].append(mean(record["ood_val"][-3:]))
-    texts = [
-        "# Study of Motif: records\n",
-        "Accuracy in per cent on the base that was held out of training, mean of the last 3 of",
-    ]
-    texts.append("10 epochs; one number per seed. Explained in [what matters on Motif](../motif-study.md).\n")
-    header = ["setting", *(f"{base} held out" for base in bases), "mean"]
-    lines = [row(*header), row(*["---"] * len(header))]
-    whole = {s: by for s, by in found.items() if len(by) == len(bases)}
-    for setting, by in sorted(whole.items(), key=lambda item: -mean(mean(v) for v in item[1].values())):
-        cells = [" / ".join(f"{100 * value:.0f}" for value in by[base]) for base in bases]
-        lines.append(row(setting, *cells, f"{100 * mean(mean(v) for v in by.values()):.1f}"))
-    texts.append("\n".join(lines) + "\n")
-    texts.append("Records: [study-motif.jsonl](../../benchmarks/results/study-motif.jsonl), made by")
-    texts.append("`python benchmarks/study_motif.py --out benchmarks/results/study-motif.jsonl`.")
-    return "\n".join(texts)
 
 
 def faithfulness() -> str:
@@ -233,8 +180,10 @@ def faithfulness() -> str:
     ]
     file = RECORDS / "faithfulness.jsonl"
     records = [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
+    records = [record for record in records if record.get("numerics") == NUMERICS]
     if not records:
-        return "\n".join([*texts, "Not recorded yet: `OMP_NUM_THREADS=1 python benchmarks/faithfulness.py`.\n"])
+        command = "`OMP_NUM_THREADS=1 python benchmarks/faithfulness.py`"
+        return "\n".join([*texts, f"{NO_RECORDS} {command} makes them.\n"])
     header = ["method", "seeds", "epochs", "part", "accuracy", "nodes scored by", "AUC", "F+", "F-"]
     for name in sorted({record["benchmark"] for record in records}):
         texts.append(f"## {name}\n")
@@ -333,7 +282,7 @@ def screening() -> str:
 def pages() -> dict[str, str]:
     """File name to its text."""
     texts = {"methods": methods(), "benchmarks": benchmarks(), "settings": settings(), "commands": commands()}
-    texts |= {"results": results(), "motif-study": study(), "faithfulness": faithfulness()}
+    texts |= {"results": results(), "faithfulness": faithfulness()}
     texts |= {"speed": speed(), "screening": screening()}
     return {f"{name}.md": NOTE + re.sub(r"\n{3,}", "\n\n", text).strip() + "\n" for name, text in texts.items()}
 

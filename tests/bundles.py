@@ -14,7 +14,8 @@ from mphil.chem.schema import GOOD
 from mphil.config import NamedArgs
 from mphil.data.loader import Loader
 from mphil.evaluate.prediction import gather, predict_logits, probabilities
-from mphil.training.run import Run, train, versions
+from mphil.provenance import versions
+from mphil.training.run import Run, train
 from mphil.trust.calibration import Calibration
 from mphil.trust.conformal import Conformal
 from mphil.trust.ood import Bands, tanimoto

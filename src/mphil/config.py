@@ -100,7 +100,7 @@ class TrainConfig(Settings):
             `mphil evaluate` scores the others later.
         eval_batch_size: graphs in an evaluation batch.
         checkpoint_minutes: save inside an epoch after this time; the end of an epoch always saves.
-        threads: processor threads.
+        threads: processor threads of the compiled loops, at present one at most; no number changes a result.
         device: where tensors live, such as `cpu` or `cuda:0`.
         loggers: where the epochs are logged beside the run's own files: `tensorboard`, `wandb`, `mlflow`.
     """

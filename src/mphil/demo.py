@@ -31,7 +31,8 @@ from mphil.page.view import (
     MoleculeView,
     PartView,
 )
-from mphil.training.run import Run, execute, versions
+from mphil.provenance import versions
+from mphil.training.run import Run, execute
 from mphil.training.settings import resolve
 
 BENCHMARK = "decoy-scaffold"

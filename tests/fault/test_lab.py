@@ -28,7 +28,7 @@ def run_all(folder):
 
 
 def command(folder, *options):
-    places = ["--out", folder / "results", "--runs", folder / "runs", "--jobs", 2]
+    places = ["--out", folder / "results", "--runs", folder / "runs", "--jobs", 2, "--dirty"]
     return list(map(str, [MPHIL, "lab", "run", folder / "tiny.toml", *places, *options]))
 
 

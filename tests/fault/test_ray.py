@@ -100,7 +100,7 @@ def test_the_command(cluster, tmp_path):
     """The real thing once."""
     (tmp_path / "tiny.toml").write_text(TINY)
     places = ["--out", tmp_path / "results", "--runs", tmp_path / "runs", "--engine", "ray"]
-    ended = call("lab", "run", tmp_path / "tiny.toml", *places, "--address", cluster.address, "--seeds", 1)
+    ended = call("lab", "run", tmp_path / "tiny.toml", *places, "--address", cluster.address, "--seeds", 1, "--dirty")
     assert ended.code == 0, ended
     (record,) = read_folder(tmp_path / "results")[0]
     assert (record["row"], record["seed"], record["machine"]["threads"]) == ("erm", 1, 1)
@@ -121,9 +121,9 @@ def test_without_ray(monkeypatch, tmp_path):
 
 def test_options_that_do_not_fit(tmp_path):
     (tmp_path / "tiny.toml").write_text(TINY)
-    ended = call("lab", "run", tmp_path / "tiny.toml", "--out", tmp_path, "--address", "127.0.0.1:1")
+    ended = call("lab", "run", tmp_path / "tiny.toml", "--out", tmp_path, "--dirty", "--address", "127.0.0.1:1")
     assert (ended.code, ended.err.splitlines()[-1]) == (2, "error: --address 127.0.0.1:1 goes with --engine ray")
-    ended = call("lab", "run", tmp_path / "tiny.toml", "--out", tmp_path, "--engine", "rya")
+    ended = call("lab", "run", tmp_path / "tiny.toml", "--out", tmp_path, "--dirty", "--engine", "rya")
     assert (ended.code, ended.err.splitlines()[-1]) == (2, "error: unknown engine 'rya'; did you mean ray?")
 
 
@@ -131,7 +131,18 @@ def test_tuning_on_the_cluster(cluster, tmp_path):
     small = ["benchmark.graphs=200", "encoder.width=8", "encoder.layers=2", "train.epochs=1", "train.batch_size=60"]
     sets = [word for text in small for word in ("--set", text)]
     places = ["--out", tmp_path / "out", "--runs", tmp_path / "runs", "--engine", "ray", "--address", cluster.address]
-    search = ["lab", "tune", "erm", "good-motif-basis", "--trials", 2, "--also", "train.lr=[0.001,0.01]", *sets]
+    search = [
+        "lab",
+        "tune",
+        "erm",
+        "good-motif-basis",
+        "--trials",
+        2,
+        "--also",
+        "train.lr=[0.001,0.01]",
+        *sets,
+        "--dirty",
+    ]
     ended = call(*search, *places)
     assert ended.code == 0, ended
     trials, problems = RecordFile(tmp_path / "out" / "erm-good-motif-basis.jsonl").read()

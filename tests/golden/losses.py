@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from functools import cache
 from pathlib import Path
+from typing import Any
 
+import pytest
 import torch
 
 from mphil.benchmarks import benchmark
@@ -17,7 +20,11 @@ from mphil.testing.graphs import to_dtype
 from mphil.testing.trial import Trial
 
 FILE = Path(__file__).with_name("losses.json")
+"""The golden losses, and the version of the numerics they are of."""
+HISTORY = Path(__file__).with_name("history.json")
+"""Version of the numerics to `METHOD on KIND` to a digest of the losses: what a version once gave, it always gives."""
 COMMAND = "python -m tests.golden.update"
+REMEDY = f"if that is meant, raise NUMERICS in src/mphil/provenance.py by one and run `{COMMAND}`"
 STEPS, SEED = 3, 0
 BENCHMARKS = {"motif": "good-motif-basis", "molecules": "decoy-scaffold"}
 Golden = dict[str, dict[str, dict[str, float]]]
@@ -60,6 +67,30 @@ def losses_after_training(name: str, kind: str) -> dict[str, float]:
     return {term: value.item() for term, value in method.loss(batch, after).items()}
 
 
-def read() -> Golden:
-    found: Golden = json.loads(FILE.read_text()) if FILE.exists() else {}
+def same(found: dict[str, float], golden: dict[str, float]) -> bool:
+    """Whether losses are those that were kept, up to the rounding of another machine."""
+    return found == pytest.approx(golden, rel=1e-6, abs=1e-9)
+
+
+def digests(golden: Golden) -> dict[str, str]:
+    """`METHOD on KIND` to a digest of its losses."""
+    return {
+        f"{name} on {kind}": hashlib.sha256(json.dumps(losses, sort_keys=True).encode()).hexdigest()[:16]
+        for name, by_kind in golden.items()
+        for kind, losses in by_kind.items()
+    }
+
+
+def read(file: Path = FILE) -> tuple[int, Golden]:
+    """The version of the numerics, 0 when nothing is kept, and the losses."""
+    found = json.loads(file.read_text()) if file.exists() else {"numerics": 0, "losses": {}}
+    return found["numerics"], found["losses"]
+
+
+def read_history(file: Path = HISTORY) -> dict[str, dict[str, str]]:
+    found: dict[str, dict[str, str]] = json.loads(file.read_text()) if file.exists() else {}
     return found
+
+
+def write(file: Path, value: dict[str, Any]) -> None:
+    file.write_text(json.dumps(value, indent=1, sort_keys=True) + "\n")

@@ -62,6 +62,7 @@ class BundleConfig(Settings):
         seed: of the training.
         data: the file, its rows and its split, for the reader.
         versions: of the packages that made it.
+        numerics: version of the numerics it was trained with; 0 when that had no number yet.
     """
 
     task: Task
@@ -75,6 +76,7 @@ class BundleConfig(Settings):
     seed: int = Field(ge=0)
     data: dict[str, Any]
     versions: dict[str, str]
+    numerics: int = Field(0, ge=0)
 
     @model_validator(mode="after")
     def _every_answer_has_a_name(self) -> BundleConfig:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -32,6 +33,9 @@ Address = Annotated[
     str | None, typer.Option(help="Address of the Ray cluster. [default: RAY_ADDRESS; else one is started here]")
 ]
 Runs = Annotated[Path, typer.Option(help="Folder for the runs that are under way.")]
+Dirty = Annotated[
+    bool, typer.Option("--dirty", help="Run even from a checkout with uncommitted changes; the records say so.")
+]
 Keep = Annotated[bool, typer.Option("--keep", help="Keep the files of finished runs, with the weights.")]
 
 
@@ -42,14 +46,13 @@ def add_to(app: typer.Typer) -> None:
 @verb.command("list", epilog="Example: mphil lab list")
 def list_all(json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False) -> None:
     """All suites: a table or figure each."""
-    from mphil.lab.cells import expand
     from mphil.lab.suite import load_suite, suite_names
 
     suites = [load_suite(name) for name in suite_names()]
     if json:
         show.as_json([suite.model_dump(mode="json") for suite in suites])
         return
-    rows = [[s.name, str(len(expand(s))), ", ".join(s.all_budgets), s.title, s.paper or "-"] for s in suites]
+    rows = [[s.name, str(s.size), ", ".join(s.all_budgets), s.title, s.paper or "-"] for s in suites]
     show.table(["suite", "cells", "budgets", "what it is", "in the paper"], rows)
 
 
@@ -68,6 +71,7 @@ def run(
     out: Annotated[Path, typer.Option(help="Folder of the records.")] = RECORDS,
     runs: Runs = RUNS,
     keep: Keep = False,
+    dirty: Dirty = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print the commands of the cells.")] = False,
 ) -> None:
     """Run the cells of a suite that have no record yet.
@@ -84,6 +88,7 @@ def run(
     if dry_run:
         _print_plan(cells, out)
         return
+    _check_checkout(dirty)
     try:
         with SweepProgress(suite) as progress:
             tally = sweep(cells, _engine(engine, address, runs, jobs), out, progress, keep=keep)
@@ -113,11 +118,13 @@ def tune(
         "benchmarks/hparams"
     ),
     runs: Runs = RUNS,
+    dirty: Dirty = False,
 ) -> None:
     """Search the hyperparameters of a method on validation scores; the best go to OUT/METHOD-BENCHMARK.toml."""
     from mphil.lab.tune import Search, search
 
     wanted = Search(method, benchmark, trials, selection, seed, also or (), set_ or (), fraction, eval_fraction)
+    _check_checkout(dirty)
     try:
         where = _engine(engine, address, runs, jobs)
         best = search(wanted, where, out, tell=lambda text: typer.echo(text, err=True))
@@ -145,10 +152,16 @@ def report(
     from mphil.lab.report import write_report
 
     written = write_report(suites or [], records, out, Request(budget=budget, sets=set_ or [], tuned=tuned))
-    for problem in written.problems:
-        typer.echo(f"note: {problem}", err=True)
+    _print_notes(written.problems)
     typer.echo(f"{written.records:,} records in {written.tables} tables")
     typer.echo("report: " + " · ".join(str(out / f"report.{kind}") for kind in ("html", "md", "tex")))
+
+
+def _check_checkout(dirty: bool) -> None:
+    from mphil.provenance import check_committed
+
+    if not dirty:
+        check_committed()
 
 
 def _engine(name: str, address: str | None, runs: Path, jobs: int | None) -> Engine:
@@ -182,12 +195,20 @@ def _print_plan(cells: list[Cell], out: Path) -> None:
     from mphil.lab.records import read_folder
     from mphil.lab.sweep import unique
 
-    recorded = {record["cell"] for record in read_folder(out)[0]}
+    records, left_out = read_folder(out)
+    _print_notes(left_out)
+    recorded = {record["cell"] for record in records}
     for cell in unique(cells):
         typer.echo(f"{'recorded' if cell.id in recorded else 'to run':<8}  {cell.id}  {cell.command}")
 
 
+def _print_notes(sentences: Iterable[str]) -> None:
+    for sentence in sentences:
+        typer.echo(f"note: {sentence}", err=True)
+
+
 def _print_tally(tally: Tally, path: Path) -> None:
+    _print_notes(tally.left_out)
     typer.echo(
         f"{tally.total} cells: {tally.run} run, {tally.refused} refused by their method, {tally.before} recorded "
         f"before, {len(tally.failed)} failed"

@@ -240,10 +240,6 @@ class MPHILClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
 @contextmanager
 def _own_random_numbers() -> Iterator[None]:
-    """Training sets seeds and threads; outside of the block everything is as before."""
-    threads = torch.get_num_threads()
-    try:
-        with torch.random.fork_rng(devices=range(torch.cuda.device_count())):
-            yield
-    finally:
-        torch.set_num_threads(threads)
+    """Training sets seeds; outside of the block everything is as before."""
+    with torch.random.fork_rng(devices=range(torch.cuda.device_count())):
+        yield

@@ -12,20 +12,15 @@ from mphil.data.loader import Loader
 from mphil.data.split import PARTS, Part
 from mphil.data.store import Batch
 from mphil.evaluate.metrics import score
-from mphil.methods.base import Method
+from mphil.methods.base import Method, evaluating
 from mphil.task import Kind
 
 
 def gather(method: Method, batches: Iterable[Batch], output: Callable[[Batch], Tensor]) -> Tensor:
     """Apply `output` to every batch in evaluation mode and join the results on the CPU."""
     device = next(method.parameters()).device
-    was_training = method.training
-    method.eval()
-    try:
-        with torch.no_grad():
-            return torch.cat([output(batch.to(device)).cpu() for batch in batches])
-    finally:
-        method.train(was_training)
+    with evaluating(method):
+        return torch.cat([output(batch.to(device)).cpu() for batch in batches])
 
 
 def predict_logits(method: Method, batches: Iterable[Batch]) -> Tensor:

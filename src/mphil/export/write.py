@@ -16,7 +16,7 @@ from mphil.export.formats import FORMATS, SUFFIXES, Format, as_onnx, as_torch, c
 from mphil.export.model import TensorModel, trace
 from mphil.files import write_bytes, write_json
 from mphil.predictor import Predictor
-from mphil.training.run import versions
+from mphil.provenance import versions
 
 FORMAT = 1
 """Version of the JSON file."""

@@ -7,7 +7,6 @@ import json
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ from mphil.errors import UnknownName, UsageError
 from mphil.lab.settings import changed, resolved, toml
 from mphil.lab.suite import Effort, Row, Suite
 from mphil.methods.published import published, published_encoder
+from mphil.provenance import NUMERICS
 from mphil.training.run import NO_EFFECT
 from mphil.training.settings import Wanted, merge, parse_assignment, read_toml
 
@@ -70,8 +70,8 @@ class Cell:
 
     @property
     def id(self) -> str:
-        """Hash of the settings, the seed and the version of the package."""
-        return _hash([self.setting, self.seed, version("mphil")])
+        """Hash of the settings, the seed and the version of the numerics."""
+        return _hash([self.setting, self.seed, NUMERICS])
 
     @property
     def title(self) -> str:

@@ -10,12 +10,14 @@ import fcntl
 import json
 import logging
 import os
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from mphil.files import sync_folder
+from mphil.provenance import NUMERICS
 
 Record = dict[str, Any]
 _ALWAYS = ("cell", "setting", "suite", "row", "benchmark", "method", "seed", "budget", "versions", "command")
@@ -67,17 +69,26 @@ class RecordFile:
         return True
 
     def read(self) -> tuple[list[Record], list[str]]:
-        """The records, and a sentence about every line that is none."""
+        """The records of the present numerics, and a sentence about all that is left out."""
         records, problems = [], []
+        others: Counter[int] = Counter()
         try:
             lines = self.path.read_bytes().splitlines()
         except FileNotFoundError:
             return [], []
         for number, line in enumerate(lines, start=1):
             try:
-                records.append(parse(line))
+                record = parse(line)
             except ValueError as error:
                 problems.append(f"{self.path.name}:{number}: not a record ({error}); the line is left out")
+                continue
+            if record["numerics"] == NUMERICS:
+                records.append(record)
+            else:
+                others[record["numerics"]] += 1
+        if others:
+            told = (_counted(count, numerics) for numerics, count in sorted(others.items()))
+            problems.append(f"{self.path.name}: {', '.join(told)} left out; this is numerics {NUMERICS}")
         return records, problems
 
     def cells(self) -> set[str]:
@@ -127,7 +138,15 @@ def parse(line: bytes) -> Record:
         raise ValueError(f"it lacks {', '.join(missing)}")
     if record["kind"] == "run":
         _check_scores(record)
+    if type(record.setdefault("numerics", 0)) is not int:
+        raise ValueError(f"{str(record['numerics'])[:40]!r} is no version of the numerics")
     return record
+
+
+def _counted(count: int, numerics: int) -> str:
+    """`2 records of numerics 0 (before they had a number)`."""
+    remark = "" if numerics else " (before they had a number)"
+    return f"{count:,} record{'s' if count != 1 else ''} of numerics {numerics}{remark}"
 
 
 def _check_scores(record: Record) -> None:
@@ -145,7 +164,7 @@ def _check_scores(record: Record) -> None:
 def read_folder(folder: Path) -> tuple[list[Record], list[str]]:
     """All records of the suites in a folder, each cell once, and a sentence about everything left out.
 
-    Files of another kind (`compare-*`, `study-*`) are not the lab's and are passed over.
+    Records of other numerics are left out. Files that are not the lab's (of speed, say) are passed over.
     """
     found: dict[str, Record] = {}
     problems = []

@@ -126,6 +126,12 @@ class Suite(Settings):
     def all_budgets(self) -> dict[str, Budget]:
         return {FULL: Budget()} | self.budgets
 
+    @property
+    def size(self) -> int:
+        """How many cells it has under its usual budget."""
+        seeds = self.all_budgets[self.budget].seeds or self.seeds
+        return len(self.rows()) * len(self.benchmarks) * len(seeds)
+
     def rows(self) -> list[Row]:
         """The rows of the table, in its order."""
         names = tuple(METHODS) if self.methods == "all" else self.methods

@@ -24,6 +24,7 @@ class Tally:
         failed: records of what went wrong.
         busy: cells that another sweep is at work on.
         seconds: time spent so far.
+        left_out: a sentence about every record in the folder that was not used.
     """
 
     total: int
@@ -33,6 +34,7 @@ class Tally:
     failed: list[Record] = field(default_factory=list)
     busy: list[Cell] = field(default_factory=list)
     seconds: float = 0.0
+    left_out: Sequence[str] = ()
 
     @property
     def ended(self) -> int:
@@ -82,9 +84,10 @@ def sweep(
         keep: leave the files of a run, with the weights, when its record is safe.
     """
     watcher, wanted = watcher or Watcher(), unique(cells)
-    recorded = {record["cell"] for record in read_folder(out)[0]}
+    records, left_out = read_folder(out)
+    recorded = {record["cell"] for record in records}
     due = [cell for cell in wanted if cell.id not in recorded]
-    tally, began = Tally(len(wanted), before=len(wanted) - len(due)), time.monotonic()
+    tally, began = Tally(len(wanted), before=len(wanted) - len(due), left_out=left_out), time.monotonic()
     watcher.begun(tally)
     for cell in wanted:
         if cell.id in recorded and not keep:

@@ -146,7 +146,10 @@ def search(wanted: Search, engine: Engine, out: Path, tell: Callable[[str], None
     out.mkdir(parents=True, exist_ok=True)
     study = _study(wanted, space, out)
     file = RecordFile(out / f"{wanted.name}.jsonl")
-    progress = _Progress(records={record["cell"]: record for record in file.read()[0]})
+    records, left_out = file.read()
+    for sentence in left_out:
+        tell(f"note: {sentence}")
+    progress = _Progress(records={record["cell"]: record for record in records})
     with closing(engine.run(_ask(study, wanted, space, progress))) as outcomes:
         for outcome in outcomes:
             _note(outcome, file, progress)

@@ -19,6 +19,7 @@ from types import FrameType
 from typing import Any
 
 from mphil.benchmarks.base import Benchmark, benchmark
+from mphil.bundle.folder import weights_digest
 from mphil.errors import IntegrityError, MphilError, UsageError
 from mphil.files import write_json
 from mphil.lab.cells import Cell
@@ -26,8 +27,10 @@ from mphil.lab.probes import PROBES
 from mphil.lab.records import Record
 from mphil.lab.thinning import thin
 from mphil.methods.base import METHODS
+from mphil.nn.threads import one_thread
+from mphil.provenance import NUMERICS, checkout, versions
 from mphil.training.lock import lock_run
-from mphil.training.run import Run, execute, versions
+from mphil.training.run import Run, execute
 from mphil.training.settings import Wanted, resolve
 from mphil.training.trainable import check_needs
 
@@ -87,7 +90,8 @@ def make_record(cell: Cell, folder: Path) -> Record:
     run = execute(config, data, folder, resume=True)
     history = {part: [epoch["scores"][part] for epoch in run.history] for part in run.history[0]["scores"]}
     probes = {name: _probe(name, run) for name in cell.probes}
-    return identity(cell, "run") | run.result | {"history": history, "probes": probes}
+    found = {"history": history, "probes": probes, "weights": weights_digest(run.method.state_dict())}
+    return identity(cell, "run") | run.result | found
 
 
 def identity(cell: Cell, kind: str) -> Record:
@@ -95,6 +99,7 @@ def identity(cell: Cell, kind: str) -> Record:
     return {
         "kind": kind,
         "cell": cell.id,
+        "numerics": NUMERICS,
         "setting": cell.setting,
         "suite": cell.suite,
         "row": cell.row,
@@ -109,6 +114,7 @@ def identity(cell: Cell, kind: str) -> Record:
             "eval_fraction": cell.eval_fraction,
         },
         "command": cell.command,
+        **checkout(),
     }
 
 
@@ -129,7 +135,8 @@ def failure(cell: Cell, error: str, trace: str = "") -> Record:
 
 def _probe(name: str, run: Run) -> dict[str, Any]:
     try:
-        return PROBES[name](run)
+        with one_thread():
+            return PROBES[name](run)
     except UsageError as error:
         return {"missing": str(error)}
 

@@ -16,6 +16,7 @@ from mphil.data.store import Batch
 from mphil.errors import UnknownName, UsageError
 from mphil.nn.encoders import require_weights
 from mphil.nn.readout import Readout
+from mphil.nn.threads import one_thread
 from mphil.registry import Registry
 from mphil.task import Kind, Task
 
@@ -146,11 +147,11 @@ class Method(nn.Module):
 
 @contextmanager
 def evaluating(method: nn.Module) -> Iterator[None]:
-    """In evaluation mode and without gradients; afterwards the mode is what it was."""
+    """In evaluation mode, without gradients, in one thread; afterwards mode and threads are what they were."""
     was_training = method.training
     method.eval()
     try:
-        with torch.no_grad():
+        with torch.no_grad(), one_thread():
             yield
     finally:
         method.train(was_training)

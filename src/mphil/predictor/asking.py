@@ -16,6 +16,7 @@ from mphil.bundle.contents import Score
 from mphil.data.store import Batch
 from mphil.errors import UsageError
 from mphil.methods.base import Method
+from mphil.nn.threads import one_thread
 from mphil.predictor.predictions import Floats, Numbers
 from mphil.task import Task
 from mphil.trust import ood
@@ -54,7 +55,7 @@ def ask(method: Method, batches: Iterable[Batch], advance: Advance = lambda done
     """
     asked = questions(remembering(method))
     found: dict[str, list[Tensor]] = {name: [] for name in asked}
-    with torch.no_grad():
+    with torch.no_grad(), one_thread():
         for batch in batches:
             for name, question in asked.items():
                 found[name].append(question(batch).cpu())

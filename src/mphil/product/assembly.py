@@ -24,8 +24,9 @@ from mphil.predictor.asking import best_score, distance
 from mphil.predictor.core import Predictor
 from mphil.product.fitting import fit_trust, measure
 from mphil.product.forest import TESTED
+from mphil.provenance import NUMERICS, versions
 from mphil.training.checkpoint import Checkpoints
-from mphil.training.run import Run, versions
+from mphil.training.run import Run
 from mphil.trust.calibration import Calibration
 from mphil.trust.neighbours import most_similar
 
@@ -159,4 +160,5 @@ def _bundle_config(prepared: Prepared, run: Run) -> BundleConfig:
         seed=config.seed,
         data=facts,
         versions=versions(),
+        numerics=NUMERICS,
     )

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import json
 import logging
-import os
-import platform
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +22,8 @@ from mphil.files import write_json
 from mphil.methods.base import METHODS, Method, build_method
 from mphil.nn import world
 from mphil.nn.fast.library import path_taken
+from mphil.nn.threads import one_thread
+from mphil.provenance import NUMERICS, code_digest, machine, versions
 from mphil.training.callbacks import Callback
 from mphil.training.distributed import SharedCheckpoints, check_parallel, joined
 from mphil.training.lock import lock_run
@@ -38,12 +36,8 @@ from mphil.training.trainer import RULES, Trainer
 
 _LOG = logging.getLogger(__name__)
 
-NO_EFFECT = ("checkpoint_minutes", "loggers")
+NO_EFFECT = ("checkpoint_minutes", "loggers", "threads")
 """Training settings that cannot change a result."""
-DECISIVE = ("benchmarks", "chem", "data", "evaluate", "methods", "nn", "training")
-"""Rooms of the package whose sources decide the numbers of a run."""
-PACKAGE = Path(__file__).parents[1]
-CODE_LENGTH = 12
 
 
 @dataclass(frozen=True)
@@ -118,6 +112,7 @@ def execute(
     check_loggers(config.train.loggers, folder)
     check_callbacks(callbacks)
     with ExitStack() as stack:
+        stack.enter_context(one_thread())
         stack.enter_context(joined(config.train.device))
         check_parallel(METHODS[config.method.name])
         torch.manual_seed(derive_seed(config.seed, "weights"))
@@ -172,7 +167,7 @@ def open_folder(folder: Path, config: RunConfig, benchmark: Benchmark, resume: b
         else:
             stored, before = read_run_config(folder)
             if before != now:
-                what = ", ".join(differences(stored, config)[:3]) or "other data or another version of mphil"
+                what = ", ".join(differences(stored, config)[:3]) or "other data or other numerics of mphil"
                 raise IntegrityError(f"{folder} holds a different run ({what}); choose another --out")
         yield
 
@@ -234,6 +229,7 @@ def summarise(trainer: Trainer, config: RunConfig) -> dict[str, Any]:
         "earlier_stages": trainer.at.earlier,
         "seeds": {"training": config.seed, "data": config.benchmark.args.get("seed")},
         "config": config.model_dump(mode="json"),
+        "numerics": NUMERICS,
         "fingerprint": fingerprint(config, trainer.benchmark),
         "data_digest": trainer.benchmark.store.digest(),
         "split_digest": trainer.benchmark.split.digest(),
@@ -249,44 +245,9 @@ def summarise(trainer: Trainer, config: RunConfig) -> dict[str, Any]:
 
 
 def fingerprint(config: RunConfig, benchmark: Benchmark) -> str:
-    """Hash of everything that decides a result: settings, data, version of the package."""
+    """Hash of everything that decides a result: settings, data, version of the numerics."""
     settings = config.model_dump(mode="json")
     for key in NO_EFFECT:
         settings["train"].pop(key)
-    identity = [settings, benchmark.store.digest(), benchmark.split.digest(), version("mphil")]
+    identity = [settings, benchmark.store.digest(), benchmark.split.digest(), NUMERICS]
     return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()
-
-
-def versions() -> dict[str, str]:
-    packages = ("mphil", "torch", "torch_geometric", "rdkit", "numpy")
-    return {"python": platform.python_version()} | {name: version(name) for name in packages}
-
-
-@functools.cache
-def code_digest(package: Path = PACKAGE) -> str:
-    """Hash of the sources that decide numbers: runs of one version may still differ in rounding where this differs."""
-    files = sorted(f for room in DECISIVE for f in (package / room).rglob("*.*") if f.suffix in (".py", ".c", ".h"))
-    sha = hashlib.sha256()
-    for file in files:
-        sha.update(f"{file.relative_to(package).as_posix()}\n".encode() + file.read_bytes())
-    return sha.hexdigest()[:CODE_LENGTH]
-
-
-def processor() -> str:
-    """The model of the processor where the system tells it, else its kind."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        lines = []
-    models = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return models[0] if models else platform.machine()
-
-
-def machine() -> dict[str, Any]:
-    return {
-        "system": platform.system(),
-        "processor": processor(),
-        "cores": os.cpu_count(),
-        "threads": torch.get_num_threads(),
-        "processes": world.size(),
-    }

@@ -7,7 +7,6 @@ import io
 import math
 from pathlib import Path
 
-import torch
 from torch import Tensor
 
 from mphil.benchmarks.base import Benchmark, benchmark
@@ -31,15 +30,12 @@ def stored_run(folder: Path) -> tuple[RunConfig, Benchmark]:
     except UsageError as error:
         raise IntegrityError(f"{folder}: the data of the run cannot be built again ({error})") from None
     if fingerprint(config, data) != identity:
-        raise IntegrityError(f"{folder}: the data or the version of mphil are not those of the run; train it anew")
+        raise IntegrityError(f"{folder}: the data or the numerics of mphil are not those of the run; train it anew")
     return config, data
 
 
 def load_run(folder: Path, rule: str = "ood_val") -> tuple[RunConfig, Benchmark, Method]:
-    """Settings, data and trained method of a run, with the weights that the selection rule chose.
-
-    The number of threads becomes that of the run, so that its scores come out again to the last bit.
-    """
+    """Settings, data and trained method of a run, with the weights that the selection rule chose."""
     if rule not in RULES:
         raise UnknownName("selection rule", rule, RULES)
     config, data = stored_run(folder)
@@ -48,7 +44,6 @@ def load_run(folder: Path, rule: str = "ood_val") -> tuple[RunConfig, Benchmark,
     checkpoints = Checkpoints(folder / "checkpoint")
     if not checkpoints.exists() or f"best-{rule}" not in checkpoints.groups():
         raise UsageError(f"{folder}: no epoch was chosen on {rule} yet; go on with `mphil resume {folder}`")
-    torch.set_num_threads(config.train.threads)
     method = build_method(config.method.name, data.task, config.encoder, config.method.args)
     method.load_state_dict(checkpoints.load(f"best-{rule}"))
     return config, data, method.eval()

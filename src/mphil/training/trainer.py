@@ -26,6 +26,7 @@ from mphil.evaluate.prediction import score_parts
 from mphil.evaluate.selection import best_epoch
 from mphil.methods.base import Method, Parts, Progress
 from mphil.nn import world
+from mphil.nn.threads import one_thread
 from mphil.training.averaging import BATCHES, Average, put_back, renormalise
 from mphil.training.callbacks import Callback
 from mphil.training.checkpoint import Checkpoints, flatten_optimizer, restore_optimizer
@@ -99,7 +100,6 @@ class Trainer:
     ) -> None:
         check_trainable(benchmark, config)
         check_accumulation(type(method), config)
-        torch.set_num_threads(config.threads)
         self.benchmark, self.config, self.seed = benchmark, config, seed
         self.device = local_device(config.device)
         self.method, self.checkpoints = method.to(self.device), checkpoints
@@ -149,7 +149,7 @@ class Trainer:
         An interrupt (Ctrl-C, SIGTERM) is passed on as soon as the present step is done and saved.
         """
         self._cpu_clock = process_time()
-        with Interrupt() as interrupt, kept_memory():
+        with Interrupt() as interrupt, kept_memory(), one_thread():
             if not self._finished():
                 self._seed("prepare")
                 self.method.train()

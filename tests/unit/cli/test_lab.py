@@ -20,6 +20,12 @@ def suite(tmp_path):
     return path
 
 
+@pytest.fixture(autouse=True)
+def committed(monkeypatch):
+    """These tests may be run before a commit."""
+    monkeypatch.setattr("mphil.provenance.checkout", lambda package=None: {"commit": "1234", "dirty": False})
+
+
 @pytest.fixture
 def inline(monkeypatch):
     """Cells are not trained: the engine makes their records up."""
@@ -67,6 +73,32 @@ class TestRun:
         assert lines[0] == f"recorded  {first.id}  {first.command}"
         assert lines[1].startswith("to run    ")
         assert not (tmp_path / "runs").exists()
+
+    def test_records_of_other_numerics_are_named(self, suite, inline, tmp_path):
+        old = RecordFile(tmp_path / "r" / "old.jsonl")
+        for cell in expand(load_suite(str(suite))):
+            old.append(record(cell) | {"numerics": 0})
+        ended = call("lab", "run", suite, "--out", tmp_path / "r", "--runs", tmp_path / "runs")
+        assert "2 cells: 2 run, 0 refused by their method, 0 recorded before" in ended.out
+        assert "note: old.jsonl: 2 records of numerics 0 (before they had a number) left out" in ended.err
+        planned = call("lab", "run", suite, "--dry-run", "--out", tmp_path / "r")
+        assert "note: old.jsonl: 2 records of numerics 0" in planned.err
+
+    @pytest.mark.parametrize("words", [("run", "smoke"), ("tune", "erm", "good-motif-basis")])
+    def test_uncommitted_changes_are_refused(self, words, tmp_path, monkeypatch):
+        monkeypatch.setattr("mphil.provenance.checkout", lambda package=None: {"commit": "1234", "dirty": True})
+        ended = call("lab", *words, "--out", tmp_path / "r")
+        assert (ended.code, ended.out) == (2, "")
+        assert (
+            "has uncommitted changes, so the records could not be repeated; commit them, or run with --dirty"
+            in ended.err
+        )
+        assert not (tmp_path / "r").exists()
+
+    def test_unless_told_otherwise(self, suite, inline, tmp_path, monkeypatch):
+        monkeypatch.setattr("mphil.provenance.checkout", lambda package=None: {"commit": "1234", "dirty": True})
+        ended = call("lab", "run", suite, "--out", tmp_path / "r", "--runs", tmp_path / "runs", "--dirty")
+        assert ended.code == 0
 
     @pytest.mark.parametrize(
         ("options", "message"),

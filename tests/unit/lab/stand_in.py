@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import sys
 import threading
 import time
@@ -27,6 +28,12 @@ def count(name):
     return (home / name).stat().st_size
 
 
+def numerics():
+    """Read, since importing the package takes longer than all that is done here."""
+    source = Path(__file__).parents[3] / "src" / "mphil" / "provenance.py"
+    return int(re.search(r"^NUMERICS = (\d+)", source.read_text(), re.MULTILINE)[1])
+
+
 threading.Thread(target=leave_with_parent, daemon=True).start()
 if row in ("hangs", "deaf"):
     (home / "started").touch()
@@ -49,6 +56,7 @@ while count("steps") < 5:
 kind = "failed" if row == "fails" else "run"
 outcome = {"kind": kind, "cell": home.name, "setting": "s", "benchmark": "b", "method": "m", "command": "c"}
 outcome |= {"selections": {}, "data_digest": "d", "versions": {}, "error": "on purpose", "suite": cell["suite"]}
+outcome |= {"numerics": numerics()}
 outcome |= {"row": row, "seed": cell["seed"], "budget": {}, "config": {}, "metric": "accuracy", "split_digest": "d"}
 outcome |= {"threads": os.environ["OMP_NUM_THREADS"], "last": {"scores": {"ood_test": 0.5}}, "seconds": 1.0}
 draft = home / "draft"

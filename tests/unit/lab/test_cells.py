@@ -78,6 +78,12 @@ class TestExpansion:
         (tmp_path / "erm-good-motif-basis.toml").write_text('[method]\nname = "erm"\n\n[train]\nlr = 0.25\n')
         assert expand(suite)[0].settings["train"]["lr"] == 0.25
 
+    @pytest.mark.parametrize("name", ["tuned", "tuned-good"])
+    def test_a_tuned_suite_of_the_package_without_settings(self, name, tmp_path, monkeypatch):
+        monkeypatch.setattr(module, "TUNED", tmp_path)
+        with pytest.raises(UsageError, match="tune first: mphil lab tune erm"):
+            expand(load_suite(name))
+
     def test_wishes_narrow_a_suite(self):
         assert [c.row for c in expand(tiny(MORE), Request(seeds=[5], methods=["wide"]))] == ["wide"]
         ablation = load_suite("ablation")
@@ -135,13 +141,14 @@ class TestIdentity:
 
     def test_what_cannot_change_a_result_does_not_matter(self):
         cell = one()
-        assert one(sets=["train.checkpoint_minutes=1", 'train.loggers=["tensorboard"]']).id == cell.id
+        quiet = ["train.checkpoint_minutes=1", 'train.loggers=["tensorboard"]', "train.threads=2"]
+        assert one(sets=quiet).id == cell.id
         assert replace(cell, suite="other", row="other", budget="other", selection="id_val", command="").id == cell.id
 
-    def test_another_version_is_another_run_of_the_same_setting(self, monkeypatch):
+    def test_other_numerics_make_another_run_of_the_same_setting(self, monkeypatch):
         cell = one()
         before = cell.id, cell.setting
-        monkeypatch.setattr(module, "version", lambda name: "99")
+        monkeypatch.setattr(module, "NUMERICS", 99)
         assert cell.id != before[0]
         assert cell.setting == before[1]
 
@@ -156,7 +163,8 @@ class TestCommand:
     @pytest.mark.parametrize("name", suite_names())
     def test_says_everything(self, name):
         """The command of a cell, read as `mphil train` reads it, or run through the suite, gives the cell."""
-        suite = load_suite(name)
+        suite = load_suite(name).model_copy(update={"tuned": False})  # settings that are tuned need not be there
+        assert len(expand(suite)) == suite.size
         seed = suite.all_budgets[suite.budget].seeds or suite.seeds
         for cell in expand(suite, Request(seeds=seed[:1])):
             words = shlex.split(cell.command)

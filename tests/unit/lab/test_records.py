@@ -7,6 +7,7 @@ import resource
 import pytest
 
 from mphil.lab.records import RecordFile, parse, read_folder
+from mphil.provenance import NUMERICS
 from tests.unit.lab.made import cells, record, refused
 
 CELLS = cells()
@@ -26,6 +27,28 @@ class TestAppend:
         assert file.append(record(CELLS[0]))
         assert file.append(refused(CELLS[1]))
         assert file.read() == ([record(CELLS[0]), refused(CELLS[1])], [])
+
+    def test_a_record_says_where_it_comes_from(self):
+        made = record(CELLS[0])
+        assert made["numerics"] == NUMERICS
+        assert made.keys() >= {"commit", "dirty"}
+
+    def test_other_numerics_are_left_out_and_counted(self, file):
+        first = record(CELLS[0])
+        file.append(first)
+        for number, numerics in enumerate([None, None, NUMERICS + 1]):
+            other = numbered(number) | {"numerics": numerics}
+            file.append({key: value for key, value in other.items() if value is not None})
+        left_out = [
+            f"tiny.jsonl: 2 records of numerics 0 (before they had a number), 1 record of numerics {NUMERICS + 1} "
+            f"left out; this is numerics {NUMERICS}"
+        ]
+        assert file.read() == read_folder(file.path.parent) == ([first], left_out)
+        assert file.cells() == {first["cell"]}
+
+    def test_numerics_are_a_number(self):
+        with pytest.raises(ValueError, match="'one' is no version of the numerics"):
+            parse(json.dumps(record(CELLS[0]) | {"numerics": "one"}).encode())
 
     def test_a_cell_counts_once(self, file):
         assert file.append(record(CELLS[0]))

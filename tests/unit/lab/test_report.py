@@ -247,17 +247,10 @@ class TestBelonging:
         found[1] = found[1] | {"split_digest": "other"}
         assert len(same_data(found)[1]) == 2
 
-    def test_other_versions_are_named_and_left_out(self):
+    def test_versions_of_the_package_do_not_matter(self):
         found = records()
         found[0] = found[0] | {"versions": {"mphil": "9.9"}}
-        mixed = sheet(found)
-        assert as_dict(detail(mixed, BASIS))["erm"]["seeds"] == "2 of 3"
-        assert mixed.problems == [f"erm on {BASIS}: records of other versions of mphil are left out (1 of 9.9)"]
-
-    def test_old_records_are_shown_where_there_are_no_others_and_that_is_said(self):
-        old = sheet([one | {"versions": {"mphil": "0.0.1"}} for one in records()])
-        assert as_dict(detail(old, BASIS))["erm"]["seeds"] == "3 of 3"
-        assert f"erm on {BASIS}: the records are of mphil 0.0.1, not of 0.1.0" in old.problems
+        assert as_dict(detail(sheet(found), BASIS))["erm"]["seeds"] == "3 of 3"
 
 
 class TestFigures:

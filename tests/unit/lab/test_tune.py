@@ -1,5 +1,6 @@
 """Tuning: judged on validation alone, every setting once, and taken up where it was cut."""
 
+import json
 import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -61,6 +62,18 @@ def test_the_best_on_validation_is_written_for_config(tmp_path):
     assert tomllib.loads(best.file.read_text()) == {"method": {"name": "irm", "weight": 1.0}}
     assert best.file == tmp_path / f"irm-{MOTIF}.toml"
     assert sorted(p["weight"] for p in judge.points) == [0.1, 1.0, 10.0, 100.0]  # each once, then no more
+
+
+def test_records_of_other_numerics_are_not_used(tmp_path):
+    search(irm(), Judge(by_weight), tmp_path)
+    file = tmp_path / f"irm-{MOTIF}.jsonl"
+    records = RecordFile(file).read()[0]
+    file.write_text("".join(json.dumps(one | {"numerics": 0}) + "\n" for one in records))
+    (tmp_path / f"irm-{MOTIF}.journal").unlink()
+    judge, told = Judge(by_weight), []
+    search(irm(), judge, tmp_path, told.append)
+    assert len(judge.points) == 4
+    assert told[0].startswith(f"note: irm-{MOTIF}.jsonl: 4 records of numerics 0 (before they had a number) left out")
 
 
 def test_the_other_validation_part_may_judge(tmp_path):

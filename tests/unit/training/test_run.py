@@ -2,7 +2,6 @@
 
 import csv
 import json
-import shutil
 import signal
 import sys
 
@@ -14,9 +13,10 @@ import mphil
 from mphil.data.split import PARTS, TESTS
 from mphil.errors import DataError, IntegrityError, UnknownName, UsageError
 from mphil.nn.fast.library import path_taken
+from mphil.provenance import NUMERICS, code_digest, machine
 from mphil.training import run as run_module
 from mphil.training.checkpoint import Checkpoints
-from mphil.training.run import PACKAGE, code_digest, differences, execute, fingerprint, read_run_config
+from mphil.training.run import differences, execute, fingerprint, read_run_config
 from mphil.training.saved import evaluate_run
 from mphil.training.settings import resolve
 
@@ -85,7 +85,8 @@ class TestResult:
         assert result["versions"].keys() == {"python", "mphil", "torch", "torch_geometric", "rdkit", "numpy"}
         assert result["code"] == code_digest()
         assert result["path"] == path_taken("cpu")
-        assert result["machine"].keys() == {"system", "processor", "cores", "threads", "processes"}
+        assert result["numerics"] == NUMERICS
+        assert result["machine"] == machine()
         assert result["parameters"] == sum(p.numel() for p in finished.method.parameters())
 
     def test_repeats_without_a_folder(self, finished, motif):
@@ -169,7 +170,7 @@ class TestFolder:
         assert files(finished.folder) == before
 
     def test_other_data(self, finished, motif):
-        with pytest.raises(IntegrityError, match="other data or another version of mphil"):
+        with pytest.raises(IntegrityError, match="other data or other numerics of mphil"):
             mphil.train(motif.subset(0.9), "mphil", seed=3, out=finished.folder, resume=True, **SMALL)
 
     def test_foreign_files_are_not_touched(self, motif, tmp_path):
@@ -303,7 +304,7 @@ def test_fingerprint_tells_settings_data_and_split_apart(motif):
         config, _ = resolve(sections, data)
         return fingerprint(config, data)
 
-    assert of() == of(train={"checkpoint_minutes": 9, "loggers": ["tensorboard"]})
+    assert of() == of(train={"checkpoint_minutes": 9, "loggers": ["tensorboard"], "threads": 2})
     changed = [
         of(seed=1),
         of(train={"lr": 0.5}),
@@ -326,13 +327,28 @@ def test_execute_takes_resolved_settings(motif):
     assert execute(config, data, None).result["method"] == "erm"
 
 
-def test_the_state_of_the_code_is_that_of_what_decides_numbers(tmp_path):
-    changed = shutil.copytree(PACKAGE, tmp_path / "mphil")
-    assert code_digest(changed) == code_digest()
-    (changed / "cli" / "train.py").write_text("")
-    code_digest.cache_clear()
-    assert code_digest(changed) == code_digest()
-    with (changed / "nn" / "fast" / "products.c").open("a") as file:
-        file.write("/* changed */\n")
-    code_digest.cache_clear()
-    assert code_digest(changed) != code_digest()
+def test_other_numerics_are_another_run(motif, monkeypatch):
+    config, _ = resolve({}, motif)
+    before = fingerprint(config, motif)
+    monkeypatch.setattr(run_module, "NUMERICS", NUMERICS + 1)
+    assert fingerprint(config, motif) != before
+
+
+@pytest.mark.parametrize("method", ["erm", "mphil", "gsat"])
+def test_threads_change_no_bit(motif, method):
+    before = torch.get_num_threads()
+    runs = []
+    for threads in (1, 2):
+        torch.set_num_threads(threads)
+        try:
+            settings = small(epochs=1)
+            settings["train"]["threads"] = threads
+            runs.append(mphil.train(motif, method, **settings))
+            assert torch.get_num_threads() == threads
+        finally:
+            torch.set_num_threads(before)
+    one, two = runs
+    assert one.scores == two.scores
+    assert one.result["machine"]["threads"] == two.result["machine"]["threads"] == 1
+    weights = two.method.state_dict()
+    assert all(torch.equal(tensor, weights[name]) for name, tensor in one.method.state_dict().items())

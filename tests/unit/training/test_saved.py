@@ -51,11 +51,11 @@ class TestLoading:
         weights = finished.method.state_dict()
         assert all(torch.equal(weights[name], tensor) for name, tensor in method.state_dict().items())
 
-    def test_the_threads_are_those_of_the_run(self, finished):
+    def test_threads_of_the_caller_change_no_score(self, finished):
         torch.set_num_threads(2)
         try:
-            load_run(finished.folder)
-            assert torch.get_num_threads() == 1
+            assert evaluate_run(finished.folder)[0] == finished.scores["ood_val"]
+            assert torch.get_num_threads() == 2
         finally:
             torch.set_num_threads(1)
 

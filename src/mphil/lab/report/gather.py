@@ -6,7 +6,6 @@ import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from importlib.metadata import version
 from pathlib import Path
 from typing import Literal
 
@@ -63,14 +62,12 @@ class Sheet:
         request: under which budget and with which other settings.
         efforts: benchmark to what was spent on it, in words.
         entries: (row, benchmark) to what was found.
-        problems: a sentence about everything that was left out.
     """
 
     suite: Suite
     request: Request
     efforts: dict[str, str] = field(default_factory=dict)
     entries: dict[tuple[str, str], Entry] = field(default_factory=dict)
-    problems: list[str] = field(default_factory=list)
 
     @property
     def budget(self) -> str:
@@ -117,8 +114,7 @@ def fill(suite: Suite, request: Request, records: Sequence[Record], failures: Se
     for (row, benchmark), group in cells.items():
         setting = group[0].setting
         sheet.efforts[benchmark] = describe_effort(group[0])
-        found = _one_version(by_setting[setting], f"{row} on {benchmark}", sheet.problems)
-        entry = _entry(found, len(group), failed.get(setting, ""))
+        entry = _entry(by_setting[setting], len(group), failed.get(setting, ""))
         sheet.entries[row, benchmark] = replace(entry, paper=reference.get((row, benchmark)), selection=suite.selection)
     return sheet
 
@@ -179,21 +175,6 @@ def _entry(records: Sequence[Record], wanted: int, error: str) -> Entry:
     if refused:
         return Entry("refused", (), wanted, note=refused[0]["reason"])
     return Entry("failed", (), wanted, note=error) if error else Entry("missing", (), wanted)
-
-
-def _one_version(records: Sequence[Record], where: str, problems: list[str]) -> list[Record]:
-    """The records of one version of the package: this one, or else the most frequent; what happens is told."""
-    counts = Counter(record["versions"]["mphil"] for record in records)
-    if not counts:
-        return []
-    now = version("mphil")
-    taken = now if now in counts else counts.most_common(1)[0][0]
-    if taken != now:
-        problems.append(f"{where}: the records are of mphil {taken}, not of {now}")
-    others = ", ".join(f"{count} of {name}" for name, count in counts.items() if name != taken)
-    if others:
-        problems.append(f"{where}: records of other versions of mphil are left out ({others})")
-    return [record for record in records if record["versions"]["mphil"] == taken]
 
 
 def _digests(record: Record) -> list[tuple[str, str]]:

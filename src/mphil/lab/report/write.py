@@ -45,7 +45,9 @@ def write_report(names: Sequence[str], records: Path, out: Path, request: Reques
     """
     document = make_document(names, records, request or Request())
     if not document.chapters:
-        raise DataError(f"{records}: no records of {', '.join(names) or 'any suite'}; run one with `mphil lab run`")
+        left_out = "".join(f"\n{problem}" for problem in document.problems)
+        what = ", ".join(names) or "any suite"
+        raise DataError(f"{records}: no records of {what}; run one with `mphil lab run`{left_out}")
     (out / "figures").mkdir(parents=True, exist_ok=True)
     for chapter in document.chapters:
         for number, block in enumerate(chapter.blocks):
@@ -73,7 +75,6 @@ def make_document(names: Sequence[str], folder: Path, request: Request) -> Docum
             if sheet.has_records or (names and budget == suite.budget):
                 sheets.append(sheet)
                 chapters.append(make_chapter(sheet))
-                problems += sheet.problems
     standing = tables.standing(sheets)
     if standing.rows:
         intro = [

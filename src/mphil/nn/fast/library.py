@@ -119,6 +119,16 @@ def compiler() -> str | None:
     return next(filter(None, found), None)
 
 
+@functools.cache
+def compiler_version() -> str | None:
+    """The first line that the C compiler says about itself; None without one."""
+    using = compiler()
+    if using is None:
+        return None
+    said = subprocess.run([using, "--version"], capture_output=True, text=True, timeout=MOST_SECONDS, check=False)
+    return said.stdout.partition("\n")[0]
+
+
 def _load(precision: str) -> Status:
     using = compiler()
     if using is None:
