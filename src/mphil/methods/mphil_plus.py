@@ -1,46 +1,66 @@
-"""MPHIL+: MPHIL with prototypes that are learned and a max readout, chosen on validation."""
+"""MPHIL+: invariant parts on the sphere. Every node is put there, and prototypes ask which parts a graph has."""
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
 from mphil.config import EncoderConfig
+from mphil.data.store import Batch
 from mphil.errors import UsageError
-from mphil.methods.base import register
-from mphil.methods.mphil import MPHIL
-from mphil.nn.readout import Pooling, Readout
+from mphil.methods.base import Losses, Method, Progress, register
+from mphil.nn.encoders import build_encoder
+from mphil.nn.importance import node_contribution
+from mphil.nn.losses import task_loss
+from mphil.nn.readout import readout
+from mphil.nn.sphere import unit
 from mphil.task import Task
+
+TIE = 1e-4
+"""Similarities that differ by less count as equal: rounding must not choose between nodes that look alike."""
+
+
+class Matches(NamedTuple):
+    """Where the parts are found: (n_graphs, parts) similarity of the best node, and its row in the batch."""
+
+    similarity: Tensor
+    node: Tensor
 
 
 @register(
     "mphil+",
     paper="ours, after Multi-Prototype Hyperspherical Invariant Learning",
     search_space={
-        "prototypes": [2, 3, 4, 5, 6],
-        "separation": [0.01, 0.1, 1.0],
-        "temperature": [0.05, 0.1, 0.2, 0.5, 1.0],
+        "parts": [8, 16, 32, 64],
+        "projection": [32, 64, 128],
+        "temperature": [0.1, 0.2, 0.5],
+        "pooled": [False, True],
     },
     parallel=True,
 )
-class MPHILPlus(MPHIL):
-    r"""MPHIL whose prototypes follow the gradient in place of the batch.
+class MPHILPlus(Method):
+    r"""A graph is described by how well its best node matches each of M learned prototypes, the parts.
 
-    .. math:: \mathcal L = \mathcal L_{\mathrm C} + \lambda\,\mathcal L_{\mathrm{PS}}
-              + \beta\,\mathcal L_{\mathrm{IPM}}, \qquad
-              \boldsymbol\mu^{(c)}_k = \mathbf m^{(c)}_k / \|\mathbf m^{(c)}_k\|
+    .. math::
+        \hat{\mathbf z}_v = \mathrm{Norm}\big(\mathrm{Proj}(\mathbf h_v)\big), \quad
+        r_m = \max_{v \in G}\, \langle \hat{\mathbf z}_v, \boldsymbol\mu_m \rangle, \quad
+        \mathrm{logits} = \mathbf W \big[\mathbf r / \tau \,\|\, \mathrm{READOUT}(\mathbf H)\big] + \mathbf b
 
-    :math:`\mathbf m` are parameters. The moving average of MPHIL adds the sum of a batch to each prototype, so that one
-    of a class with many members jumps to its last batch. A maximum over nodes asks whether a pattern occurs, whatever
-    the size of the graph around it. Both, and a tenth of the separation, were chosen on validation (suite `diagnosis`);
-    equations, encoders and losses are MPHIL's.
+    MPHIL puts one point a graph on the sphere, so that everything around the invariant part moves it. Here every node
+    is a point: a prototype is the image of a local pattern, :math:`r_m` says whether the pattern occurs, and since it is
+    bounded it cannot run away when a graph grows. The pooled features of ERM beside it, if they are wanted, add what is
+    not local. Each logit is a sum over nodes: the one where a part matches gets all of the part's evidence.
 
     Args:
         task: what is asked.
-        encoder: settings of both GNNs.
-        prototypes: K, prototypes per class.
-        keep: n, weights kept per sample and class; 0 keeps all.
-        temperature: :math:`\tau`, shared by all three losses.
-        matching: :math:`\beta`, weight of the matching loss.
-        separation: :math:`\lambda`, weight of the separation loss.
-        readout: how node features become one vector.
+        encoder: settings of the GNN; its readout is that of the pooled features.
+        parts: M, prototypes; 0 = none: every coordinate of the projected nodes is a feature by itself.
+        projection: size of the sphere's space.
+        temperature: :math:`\tau`, what evidence is divided by.
+        sphere: put nodes and prototypes on the unit sphere.
+        pooled: classify by the readout of the node features too.
     """
 
     def __init__(
@@ -48,25 +68,80 @@ class MPHILPlus(MPHIL):
         task: Task,
         encoder: EncoderConfig,
         *,
-        prototypes: int = 3,
-        keep: int = 1,
-        temperature: float = 0.1,
-        matching: float = 0.1,
-        separation: float = 0.1,
-        readout: Pooling = "max",
+        parts: int = 32,
+        projection: int = 64,
+        temperature: float = 0.2,
+        sphere: bool = True,
+        pooled: bool = False,
     ) -> None:
-        if encoder.readout != "mean":
+        super().__init__(task, encoder)
+        if parts < 0 or projection < 1 or temperature <= 0:
             raise UsageError(
-                f"mphil+ has a readout of its own: set method.readout={encoder.readout}, not encoder.readout"
+                "mphil+ needs parts >= 0, projection >= 1 and temperature > 0, "
+                f"not {parts}, {projection} and {temperature}"
             )
-        super().__init__(
-            task,
-            encoder,
-            prototypes=prototypes,
-            keep=keep,
-            temperature=temperature,
-            matching=matching,
-            separation=separation,
-            update="gradient",
-        )
-        self.pool = Readout(readout, encoder.width)
+        width = encoder.width
+        self.temperature, self.sphere, self.pooled = temperature, sphere, pooled
+        self.encoder = build_encoder(encoder)
+        self.projector = nn.Sequential(nn.Linear(width, width), nn.ReLU(), nn.Linear(width, projection))
+        self.prototypes = nn.Parameter(unit(torch.randn(parts, projection))) if parts else None
+        self.head = nn.Linear((parts or projection) + pooled * width, task.n_outputs)
+
+    def loss(self, batch: Batch, progress: Progress) -> Losses:
+        return Losses(classification=task_loss(self.predict(batch), batch.y, self.task))
+
+    def predict(self, batch: Batch) -> Tensor:
+        logits: Tensor = self.head(self.embed(batch))
+        return logits
+
+    def embed(self, batch: Batch) -> Tensor:
+        """(B, M) evidence of every part, followed by the pooled features if they are used."""
+        nodes = self.encoder(batch)
+        return self.describe(readout(self.similarity(nodes), batch.ptr, "max"), nodes, batch)
+
+    def similarity(self, nodes: Tensor) -> Tensor:
+        """(N, d) node features -> (N, M) cosines of the nodes and the prototypes."""
+        z = self.projector(nodes)
+        z = unit(z) if self.sphere else z
+        if self.prototypes is None:
+            return z
+        return z @ (unit(self.prototypes) if self.sphere else self.prototypes).T
+
+    def describe(self, best: Tensor, nodes: Tensor, batch: Batch) -> Tensor:
+        """The vector that the head classifies: the (B, M) best match of every part, and the pooled features."""
+        evidence = best / self.temperature
+        return torch.cat([evidence, self.pool(nodes, batch.ptr)], 1) if self.pooled else evidence
+
+    def match(self, batch: Batch) -> Matches:
+        """The node of each graph where each part matches best, the first of equals."""
+        similarity = self.similarity(self.encoder(batch))
+        best = readout(similarity, batch.ptr, "max")
+        rows = torch.arange(len(similarity), device=similarity.device).unsqueeze(1)
+        candidates = torch.where(similarity >= best[batch.batch] - TIE, rows, len(similarity))
+        owner = batch.batch.unsqueeze(1).expand_as(candidates)
+        return Matches(best, rows.new_full(best.shape, len(similarity)).scatter_reduce(0, owner, candidates, "amin"))
+
+    def node_importance(self, batch: Batch) -> Tensor:
+        """(N,) what each node adds to the decision: the evidence of the parts that match there, and its features.
+
+        Nodes that match a part equally well, as those that are images of each other do, share its evidence.
+        """
+        with torch.no_grad():
+            nodes = self.encoder(batch)
+            similarity = self.similarity(nodes)
+            best = readout(similarity, batch.ptr, "max")[batch.batch]
+            matching = (similarity >= best - TIE).to(best.dtype)
+            shares = best * matching / readout(matching, batch.ptr, "sum")[batch.batch]
+        parts = shares.shape[1]
+
+        def logits(seen: Tensor) -> Tensor:
+            best, features = readout(seen[:, :parts], batch.ptr, "sum"), seen[:, parts:]
+            out: Tensor = self.head(self.describe(best, features, batch))
+            return out
+
+        return node_contribution(torch.cat([shares, nodes], 1), logits, self.task)
+
+    def ood_score(self, batch: Batch) -> Tensor:
+        r"""How far the nodes are from what the parts know: :math:`-\frac1{|G|}\sum_v \max_m s_{vm}`."""
+        similarity = self.similarity(self.encoder(batch))
+        return -readout(similarity.amax(1, keepdim=True), batch.ptr).squeeze(1)
