@@ -1,9 +1,9 @@
 """Development tables: small tables like users' own, on whose validation parts a training recipe is chosen.
 
-They are made from the same publishers' files as the benchmarks, and are read, featurised and split as by the tool, so
-that what is chosen here holds for `mphil train FILE`. Rows in the test parts of the benchmarks of the same file are
-left out where these parts are published or in the paper (HIV, EC50, IC50-partial). Nothing but the file decides what
-is in a table: rows are drawn by a hash of their SMILES.
+They are made from the same publishers' files as the benchmarks, and featurised as by `mphil train FILE`. Rows that
+benchmarks are tested on are left out: both OOD test parts of GOOD-HIV, that of the same file for EC50, and that of the
+assay split for IC50-partial; ToxCast and MUV are drawn from whole files. Nothing but the file decides what is in a
+table: rows are drawn by a hash of their SMILES.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ class Candidates:
 
 
 def build(spec: TableSpec) -> Benchmark:
-    """Read the file, draw the rows, and do with them what is done with a table of one's own.
+    """Read the file, draw the rows, featurise and split them.
 
     Raises:
         DataError: the file is missing or is another one.
@@ -138,7 +138,7 @@ def build(spec: TableSpec) -> Benchmark:
 
 
 def candidates(spec: TableSpec, located: Located) -> Candidates:
-    """The labelled rows of the file that no benchmark is tested on."""
+    """The labelled rows of the file that may be drawn."""
     table = next((table for table in (HIV, MUV, TOXCAST) if table.source == spec.source), None)
     if table is None:
         partial = spec.source == "ic50-partial"
