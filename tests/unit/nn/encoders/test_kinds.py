@@ -12,8 +12,6 @@ from tests.graphs import random_store, small_encoder, whole
 
 KINDS = ("gat", "gcn", "gin", "gps", "vgin")
 KINDS_OF_NODES, KINDS_OF_EDGES = ("constant", "float", "categorical"), ("none", "float", "categorical")
-    (nodes, edges) for nodes in ("constant", "float", "categorical") for edges in ("none", "float", "categorical")
-]
 
 
 def made(kind, *, nodes="categorical", edges="categorical", graphs=8, embedded=False):
