@@ -21,11 +21,12 @@ from mphil.trust.conformal import Conformal
 from mphil.trust.ood import Bands, tanimoto
 
 
-def trained(method: str = "mphil", *, graphs: int = 120, epochs: int = 2, seed: int = 0, **args) -> Run:
+def trained(method: str = "mphil", *, graphs: int = 120, epochs: int = 2, seed: int = 0, encoder=None, **args) -> Run:
     """A run on decoy molecules that takes a second."""
     data = benchmark("decoy-scaffold", graphs=graphs)
     settings = {"epochs": epochs, "batch_size": 24}
-    return train(data, {"name": method, **args}, seed=seed, train=settings, encoder={"width": 16, "layers": 2})
+    small = {"width": 16, "layers": 2, **(encoder or {})}
+    return train(data, {"name": method, **args}, seed=seed, train=settings, encoder=small)
 
 
 def bundle_of(run: Run, *, training: int = 40) -> Bundle:

@@ -38,9 +38,10 @@ from mphil.bundle.manifest import (
 )
 from mphil.chem.fingerprint import BITS, NAME
 from mphil.chem.schema import SCHEMAS
-from mphil.errors import IntegrityError, MphilError
+from mphil.errors import IntegrityError, MphilError, UsageError
 from mphil.limits import MAX_REFERENCE_BYTES
 from mphil.methods.base import build_method
+from mphil.nn.encoders import encoder_class
 from mphil.trust.calibration import Calibration
 from mphil.trust.conformal import Conformal
 from mphil.trust.ood import Bands
@@ -141,6 +142,10 @@ def _config(folder: Path, data: bytes) -> BundleConfig:
 
 def _check_model(folder: Path, config: BundleConfig, state: Mapping[str, Tensor]) -> None:
     """The weights are those of the model that the settings describe; no memory is taken for it before that is known."""
+    try:
+        encoder_class(config.encoder.kind)
+    except UsageError as error:
+        raise UsageError(f"{folder}: {error}") from None
     try:
         with torch.device("meta"):
             method = build_method(config.method.name, config.task, config.encoder, config.method.args)

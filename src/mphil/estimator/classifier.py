@@ -47,11 +47,11 @@ class MPHILClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         lr: learning rate.
         weight_decay: L2 penalty.
         patience: stop after so many epochs without a better score, 0 = never; None chooses by the number of rows.
-        encoder: `gin`, or `vgin` with a virtual node.
+        encoder: its kind, such as `gin` or `vgin`; `mphil encoders` lists them.
         layers: message-passing layers.
         width: size of the node features.
         dropout: share of features dropped after every layer.
-        readout: how node features become one vector: `mean`, `sum` or `max`.
+        readout: how node features become one vector: `mean`, `sum`, `max` or `attention`.
         validation: share of the rows that is held out inside `fit`.
         on_bad: what to do about molecules that cannot be read. `raise` names their rows in an error. `skip` warns;
             `fit` leaves them out, `predict_proba` gives them NaN, and `predict` gives NaN, or None when the classes are

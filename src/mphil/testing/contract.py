@@ -42,12 +42,19 @@ class Check:
         return f"method {self.method}, {self.name}"
 
 
-def method_checks(method: str | type[Method], *, args: Mapping[str, Any] | None = None, seed: int = 0) -> list[Check]:
+def method_checks(
+    method: str | type[Method],
+    *,
+    args: Mapping[str, Any] | None = None,
+    encoder: Mapping[str, Any] | None = None,
+    seed: int = 0,
+) -> list[Check]:
     """All checks of a method, not yet run: one test each for pytest.
 
     Args:
         method: its name, or the class itself, which need not be registered.
         args: hyperparameters other than the defaults.
+        encoder: settings of the encoder other than those of the checks, such as `{"kind": "gcn"}`.
         seed: of data, weights and training.
     """
     cls = METHODS[method] if isinstance(method, str) else method
@@ -55,18 +62,25 @@ def method_checks(method: str | type[Method], *, args: Mapping[str, Any] | None 
     checks = [Check(f"class: {_words(check)}", label, partial(check, cls)) for check in CLASS_CHECKS]
     kinds = [kind for kind in TASKS if kind in getattr(cls, "tasks", ())]
     return checks + [
-        Check(f"{kind}: {_words(check)}", label, partial(_try, check, cls, kind, args or {}, seed))
+        Check(f"{kind}: {_words(check)}", label, partial(_try, check, cls, kind, args or {}, seed, encoder))
         for kind in kinds
         for check in TRIAL_CHECKS
     ]
 
 
-def check_method(method: str | type[Method], *, args: Mapping[str, Any] | None = None, seed: int = 0) -> list[str]:
+def check_method(
+    method: str | type[Method],
+    *,
+    args: Mapping[str, Any] | None = None,
+    encoder: Mapping[str, Any] | None = None,
+    seed: int = 0,
+) -> list[str]:
     """Check that a method keeps every promise of the contract, on small generated graphs, for every task it supports.
 
     Args:
         method: its name, or the class itself, which need not be registered.
         args: hyperparameters other than the defaults.
+        encoder: settings of the encoder other than those of the checks, such as `{"kind": "gcn"}`.
         seed: of data, weights and training.
 
     Returns:
@@ -80,14 +94,21 @@ def check_method(method: str | type[Method], *, args: Mapping[str, Any] | None =
         >>> checks[0], len(checks)
         ('class: class facts', 38)
     """
-    checks = method_checks(method, args=args, seed=seed)
+    checks = method_checks(method, args=args, encoder=encoder, seed=seed)
     for check in checks:
         check()
     return [check.name for check in checks]
 
 
-def _try(check: Callable[[Trial], None], method: type[Method], kind: Kind, args: Mapping[str, Any], seed: int) -> None:
-    check(Trial.of(method, kind, args, seed))
+def _try(
+    check: Callable[[Trial], None],
+    method: type[Method],
+    kind: Kind,
+    args: Mapping[str, Any],
+    seed: int,
+    encoder: Mapping[str, Any] | None,
+) -> None:
+    check(Trial.of(method, kind, args, seed, encoder))
 
 
 def _words(check: Callable[..., None]) -> str:

@@ -54,7 +54,14 @@ class Trial:
     seed: int
 
     @classmethod
-    def of(cls, method: type[Method], kind: Kind, args: Mapping[str, Any], seed: int) -> Trial:
+    def of(
+        cls,
+        method: type[Method],
+        kind: Kind,
+        args: Mapping[str, Any],
+        seed: int,
+        encoder: Mapping[str, Any] | None = None,
+    ) -> Trial:
         """Structure alone for multi-class tasks; molecules, and a virtual node, for the others."""
         task = TASKS[kind]
         bare = kind == "multiclass" and "molecules" not in method.needs
@@ -63,15 +70,9 @@ class Trial:
         else:
             node, edge = (Features.constant(), Features.none()) if bare else (ATOMS, BONDS)
             graphs = random_graphs(task, node, edge, seed=seed)
-        encoder = EncoderConfig(
-            kind="gin" if bare else "vgin",
-            layers=3,
-            width=12,
-            dropout=0.2,
-            node=graphs.node_features,
-            edge=graphs.edge_features,
-        )
-        return cls(method, args, task, encoder, graphs, seed)
+        usual = {"kind": "gin" if bare else "vgin", "layers": 3, "width": 12, "dropout": 0.2}
+        features = {"node": graphs.node_features, "edge": graphs.edge_features}
+        return cls(method, args, task, EncoderConfig(**usual | dict(encoder or {}) | features), graphs, seed)
 
     def build(self, other_weights: bool = False) -> Method:
         """A new instance, with the weights of this trial's seed or with different ones."""

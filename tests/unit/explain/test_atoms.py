@@ -43,10 +43,16 @@ class TestGradient:
                 ends.append(margins(method, moved).sum())
             assert found[node].item() == pytest.approx(float(ends[0] - ends[1]) / (2 * STEP), rel=1e-4, abs=1e-7)
 
-    @pytest.mark.parametrize("name", ["erm", "mphil", "gsat", "disc"])
-    def test_scores_of_a_graph_add_up_to_the_slope_along_its_embedding(self, name, molecules):
+    @pytest.mark.parametrize(
+        ("name", "kind"),
+        [
+            *((name, "gin") for name in ("erm", "mphil", "gsat", "disc")),
+            *(("erm", kind) for kind in ("gcn", "gat", "gps", "torch_geometric.nn:GraphSAGE")),
+        ],
+    )
+    def test_scores_of_a_graph_add_up_to_the_slope_along_its_embedding(self, name, kind, molecules):
         """Codes are embedded by tables, also where nodes that look alike share a row: all are stretched at once."""
-        method = built(name, molecules).double()
+        method = built(name, molecules, kind=kind).double()
         batch = whole(molecules[:6], torch.float64)
         found = gradient_scores(method, batch)
         sums = torch.zeros(6, dtype=found.dtype).index_add(0, batch.batch, found)

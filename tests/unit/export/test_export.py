@@ -86,6 +86,17 @@ def test_torch_file_says_what_erm_says(predictors, erm):
     agree(predictors["erm"], torch_model(erm.path))
 
 
+@pytest.mark.parametrize(
+    "encoder",
+    [{"readout": "attention"}, {"readout": "max"}, {"kind": "gcn"}, {"kind": "gat"}, {"kind": "gps"}],
+    ids=lambda encoder: "-".join(encoder.values()),
+)
+def test_files_say_what_other_encoders_and_readouts_say(encoder, tmp_path):
+    predictor = Predictor(bundle_of(trained("erm", encoder=encoder)))
+    agree(predictor, torch_model(export_model(predictor, tmp_path / "model.pt2").path))
+    agree(predictor, onnx_model(export_model(predictor, tmp_path / "model.onnx").path))
+
+
 def test_torch_file_says_what_mphil_says(predictors, mphil_):
     agree(predictors["mphil"], torch_model(mphil_.path))
 
