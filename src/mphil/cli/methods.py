@@ -75,6 +75,11 @@ def show_one(
     if published["settings"]:
         rows = [[name, _assignments(values) or "-"] for name, values in published["settings"].items()]
         show.table(["published for", "settings"], rows)
+    if published["encoder"]:
+        rows = [[name, _assignments(values)] for name, values in published["encoder"].items()]
+        show.table(["published for", "encoder"], rows)
+    if published["epochs"]:
+        typer.echo(f"epochs of the published runs: {_assignments(published['epochs'])}")
 
 
 def _lines(facts: dict[str, Any]) -> list[str]:
@@ -119,6 +124,8 @@ def _facts(cls: Any) -> dict[str, Any]:
         "published": {
             "source": published.source,
             "settings": {name: dict(values) for name, values in published.tables.items()},
+            "encoder": {name: dict(values) for name, values in published.encoder.items()},
+            "epochs": dict(published.epochs),
         },
         "cost": measured_costs().get(cls.name, {}),
     }
