@@ -259,7 +259,22 @@ def speed() -> str:
     for name, found in ways["milliseconds"].items():
         left_out = [found["left out"], "", ""] if "left out" in found else None
         lines.append(row(name, *(left_out or (found[key] for key in ("molecules", "motif", "seconds")))))
-    return "\n".join([*texts, "\n".join(lines) + "\n", told_by("compile_choice.jsonl", ways)])
+    texts += ["\n".join(lines) + "\n", told_by("compile_choice.jsonl", ways)]
+    return "\n".join([*texts, *products()])
+
+
+def products() -> list[str]:
+    """What our matrix products bring."""
+    (record,) = last_records("products.jsonl")
+    lines = [row("", "rows", "width", "a product", "a training step"), row(*["---"] * 5)]
+    for name, found in record["found"].items():
+        ratios = (
+            f"{found[what]['times']} ({found[what]['quartiles'][0]} to {found[what]['quartiles'][1]})"
+            for what in ("product", "training step")
+        )
+        lines.append(row(name, found["rows"], found["width"], *ratios))
+    texts = ["## Our products\n", "Processor time with the BLAS of torch over that with ours: median (quartiles).\n"]
+    return [*texts, "\n".join(lines) + "\n", told_by("products.jsonl", record)]
 
 
 def screening() -> str:

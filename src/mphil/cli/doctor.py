@@ -52,6 +52,6 @@ def _facts() -> dict[str, Any]:
         "C compiler": compiler() or "none",
         "encoder on the CPU": "fast" if fast.library is not None else "pure torch",
         "because": fast.reason,
-        "matrix products": "our own in one thread" if products_pay() else "the BLAS of torch",
+        "matrix products": "our own" if products_pay() else "the BLAS of torch",
         "cache folder": str(cache_folder()),
     }

@@ -132,7 +132,7 @@ def distance(
 def best_score(method: Method, molecules: bool) -> Score:
     """The score to use: fingerprints for molecules, or else the nearest training graphs, or else the logits.
 
-    That is the order in which they tell a shift, ahead of the score of MPHIL's prototypes (docs/trust.md).
+    Why the score of MPHIL's prototypes is not among them: docs/trust.md.
     """
     if molecules:
         return "tanimoto"

@@ -1,9 +1,13 @@
 /* The loops of the fast path, in one precision: compile with -DREAL=float or -DREAL=double.
 
    Matrices are row-major; rows are contiguous and, where a `stride` is given, that many numbers apart. Indices are
-   int64, a null pointer means "not given". Nothing is allocated that is not freed, nothing is kept between calls, and
-   the order of every sum is fixed. Functions that take indices check them first and return 0, or -1 when one of them is
-   out of range. This file has what several of them need. */
+   int64, a null pointer means "not given". Nothing is allocated that is not freed, and nothing is kept between calls.
+   Functions that take indices check them first and return 0, or -1 when one of them is out of range.
+
+   The order of every sum is fixed: it depends on the sizes alone, never on the number of threads. A loop that uses
+   several threads divides what it writes, rows or columns, among them, and never a sum.
+
+   This file has what several of them need. */
 
 #include <math.h>
 #include <stdint.h>
