@@ -22,10 +22,16 @@ EVERY_BATCH, EVERY_EPOCH = 0, 5
 """Minutes between two checkpoints inside an epoch."""
 
 
+RECIPE = ("optimizer=adamw", "weight_decay=0.1", "schedule=cosine", "warmup=0.1", "accumulate=2", "average=0.9")
+RECIPE += ("edge_drop=0.5", "window=2")
+
+
 def settings(method, minutes=EVERY_BATCH):
-    """Arguments of a run."""
+    """Arguments of a run; `METHOD-recipe` has all that the trainer can do."""
+    method, _, recipe = method.partition("-")
     pairs = ("benchmark.graphs=600", "encoder.width=8", "encoder.layers=2")
     pairs += ("train.epochs=3", "train.batch_size=16", f"train.checkpoint_minutes={minutes}")
+    pairs += tuple(f"train.{pair}" for pair in RECIPE) if recipe else ()
     options = [text for pair in pairs for text in ("--set", pair)]
     return ["train", "--benchmark", "good-motif-basis", "--method", method, *options]
 
@@ -34,7 +40,7 @@ def settings(method, minutes=EVERY_BATCH):
 def uncut(tmp_path_factory):
     """Folders of runs that nobody disturbed."""
     folders = {}
-    for method in ("erm", "mphil"):
+    for method in ("erm", "mphil", "mphil-recipe"):
         folders[method] = tmp_path_factory.mktemp("uncut") / method
         # Saving at other moments must not matter either.
         assert call(*settings(method, EVERY_EPOCH), "--out", folders[method]).code == 0
@@ -84,7 +90,7 @@ class TestKill:
         assert ended.stderr == ""
         assert_same_run(folder, uncut["mphil"])
 
-    @pytest.mark.parametrize("method", ["erm", "mphil"])
+    @pytest.mark.parametrize("method", ["erm", "mphil", "mphil-recipe"])
     def test_again_and_again(self, commands, uncut, tmp_path, method):
         folder = tmp_path / "run"
         arguments = [*settings(method), "--out", folder, "--resume"]

@@ -35,3 +35,11 @@ def test_readme_shows_what_the_records_say(build):
 def test_links_lead_somewhere(document):
     for target in re.findall(r"\]\(([^)#:]+)\)", document.read_text()):
         assert (document.parent / target).exists(), f"{document.name}: {target}"
+
+
+def test_the_example_of_a_callback_runs(capsys):
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "python.md").read_text(), re.DOTALL)
+    (example,) = [block for block in blocks if "mphil.Callback" in block]
+    exec(example, {})
+    told = capsys.readouterr().out.splitlines()
+    assert [line.partition(" {")[0] for line in told] == ["step 2 of 6", "1", "step 4 of 6", "step 6 of 6", "2"]

@@ -91,6 +91,8 @@ class WandbLog(Callback):
 class MLflowLog(Callback):
     """A run of MLflow, in the store that `MLFLOW_TRACKING_URI` names or else in `mlflow.db`.
 
+    An epoch that is repeated because the run was cut is logged twice, with the same scores.
+
     Args:
         folder: folder of the run; which run of MLflow it is stands in `mlflow-run.txt`, so that a resumed run goes on.
         settings: the settings of the run.

@@ -6,7 +6,7 @@ import math
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from itertools import islice
 from time import process_time
 from typing import Any, Literal
@@ -33,41 +33,13 @@ from mphil.training.checkpoint import Checkpoints, flatten_optimizer, restore_op
 from mphil.training.distributed import local_device
 from mphil.training.interrupt import Interrupt
 from mphil.training.memory import kept_memory
+from mphil.training.position import Position
 from mphil.training.schedules import learning_rate_factor
 from mphil.training.trainable import check_accumulation, check_trainable
 
 RULES: tuple[Literal["ood_val", "id_val"], ...] = ("ood_val", "id_val")
 """Both selections are kept and reported side by side."""
 OPTIMIZERS = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}
-
-
-@dataclass
-class Position:
-    """Where the loop stands; with the tensors, all that is needed to go on as if nothing had happened.
-
-    Attributes:
-        stage: stages done.
-        epoch: epochs done of the present stage.
-        batch: batches done of the present epoch.
-        step: batches done of the present stage.
-        updates: steps of the optimiser done of the present stage.
-        seconds: time spent in all.
-        cpu_seconds: processor time spent in all by this process.
-        loss_sums: terms of the loss, summed over the batches of the present epoch.
-        history: a record of every epoch done of the main stage.
-        earlier: a record of every epoch done of the stages before it.
-    """
-
-    stage: int = 0
-    epoch: int = 0
-    batch: int = 0
-    step: int = 0
-    updates: int = 0
-    seconds: float = 0.0
-    cpu_seconds: float = 0.0
-    loss_sums: dict[str, float] = field(default_factory=dict)
-    history: list[dict[str, Any]] = field(default_factory=list)
-    earlier: list[dict[str, Any]] = field(default_factory=list)
 
 
 class Trainer:
@@ -268,8 +240,9 @@ class Trainer:
         parameters = optimizer.param_groups[0]["params"]
         world.sum_gradients(parameters)
         batches = self.at.batch % self.config.accumulate + 1
-        if batches > 1:
-            torch._foreach_div_([p.grad for p in parameters if p.grad is not None], batches)
+        for parameter in parameters if batches > 1 else ():
+            if parameter.grad is not None:
+                parameter.grad.div_(batches)
         norm = clip_grad_norm_(parameters, self.config.clip or math.inf)
         if not norm.isfinite():
             raise self._diverged("gradient", losses)

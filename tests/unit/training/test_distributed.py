@@ -42,6 +42,14 @@ CASES = {
 }
 
 
+RECIPE = {"optimizer": "adamw", "weight_decay": 0.1, "schedule": "cosine", "warmup": 0.2, "average": 0.9, "window": 2}
+RECIPES = {
+    "accumulated, averaged": RECIPE | {"accumulate": 3},
+    "normalised anew": {"renormalise": True},
+    "edges dropped": RECIPE | {"edge_drop": 0.6},
+}
+
+
 def assert_same_bits(one, other):
     assert one["losses"] == other["losses"]
     assert one["history"] == other["history"]
@@ -52,6 +60,10 @@ def assert_same_bits(one, other):
 
 def train_all():
     return {case: train(*arguments) for case, arguments in CASES.items()}
+
+
+def train_recipes():
+    return {name: train(*CASES["mphil"], **recipe) for name, recipe in RECIPES.items()}
 
 
 @pytest.fixture(scope="module")
@@ -73,6 +85,20 @@ class TestOneOrTwo:
             torch.testing.assert_close(first["state"][name], tensor, atol=1e-6, rtol=0)
         for here, there in zip(first["history"], alone["history"], strict=True):
             assert here["scores"] == pytest.approx(there["scores"])
+
+    def test_recipes(self):
+        (alone,), (first, second) = together(train_recipes, ranks=1), together(train_recipes)
+        for recipe in RECIPES:
+            assert_same_bits(first[recipe], second[recipe])
+            if recipe == "edges dropped":  # each process draws for its own graphs
+                continue
+            for name, tensor in alone[recipe]["state"].items():
+                torch.testing.assert_close(first[recipe]["state"][name], tensor, atol=1e-6, rtol=0)
+            for rule, best in alone[recipe]["best"].items():
+                for name, tensor in best.items():
+                    torch.testing.assert_close(first[recipe]["best"][rule][name], tensor, atol=1e-6, rtol=0)
+        losses = [run["edges dropped"]["losses"][0] for run in (alone, first)]
+        assert losses[0] != pytest.approx(losses[1], abs=1e-8)
 
     def test_prototypes_move(self, runs):
         prototypes = runs[1]["mphil"]["prototypes"]

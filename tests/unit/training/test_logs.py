@@ -8,7 +8,7 @@ import pytest
 
 from mphil.errors import UsageError
 from mphil.methods.base import Progress
-from mphil.training.logs import FileLog, TensorBoardLog, flat
+from mphil.training.logs import FileLog, MLflowLog, TensorBoardLog, WandbLog, check_loggers, flat, open_logger
 
 
 def record(epoch, score=0.5, **losses):
@@ -85,10 +85,55 @@ class TestTensorBoard:
         second.close()
         assert events(tmp_path)["scores/id_val"] == [(10, 0.5), (20, 0.9)]
 
-    def test_not_installed(self, tmp_path, monkeypatch):
-        monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
-        with pytest.raises(
-            UsageError, match=r"train.loggers: tensorboard is not installed: pip install 'mphil\[log\]'"
-        ):
-            TensorBoardLog(tmp_path, 0)
+
+class TestWandb:
+    def test_a_resumed_run_is_the_same_run(self, tmp_path, monkeypatch):
+        pytest.importorskip("wandb")
+        monkeypatch.setenv("WANDB_MODE", "offline")
+        monkeypatch.setenv("WANDB_SILENT", "true")
+        for epochs in (1, 2):
+            log = WandbLog(tmp_path, {"train.lr": 0.1})
+            log.on_epoch([record(epoch + 1) for epoch in range(epochs)], Progress())
+            log.close()
+        number = (tmp_path / "wandb-run.txt").read_text()
+        assert list((tmp_path / "wandb").glob(f"offline-run-*/run-{number}.wandb"))
+
+
+class TestMLflow:
+    def test_a_resumed_run_is_the_same_run(self, tmp_path, monkeypatch):
+        mlflow = pytest.importorskip("mlflow")
+        monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+        for epochs in (1, 2):
+            log = MLflowLog(tmp_path, {"train.lr": 0.1})
+            log.on_epoch([record(epoch + 1) for epoch in range(epochs)], Progress())
+            log.close()
+        client = mlflow.MlflowClient(f"sqlite:///{tmp_path / 'mlflow.db'}")
+        number = (tmp_path / "mlflow-run.txt").read_text()
+        assert client.get_run(number).data.params == {"train.lr": "0.1"}
+        assert client.get_run(number).info.status == "FINISHED"
+        found = [(metric.step, metric.value) for metric in client.get_metric_history(number, "losses/classification")]
+        assert found == [(10, 1.0), (20, 0.5)]
+
+
+class TestRefusals:
+    @pytest.mark.parametrize(
+        ("name", "module", "extra"),
+        [
+            ("tensorboard", "torch.utils.tensorboard", "log"),
+            ("wandb", "wandb", "wandb"),
+            ("mlflow", "mlflow", "mlflow"),
+        ],
+    )
+    def test_not_installed(self, tmp_path, monkeypatch, name, module, extra):
+        monkeypatch.setitem(sys.modules, module, None)
+        message = rf"train.loggers: {name} is not installed: pip install 'mphil\[{extra}\]'"
+        with pytest.raises(UsageError, match=message):
+            check_loggers([name], tmp_path)
+        with pytest.raises(UsageError, match=message):
+            open_logger(name, tmp_path, 0, {})
         assert not list(tmp_path.iterdir())
+
+    def test_a_run_without_a_folder(self):
+        check_loggers([], None)
+        with pytest.raises(UsageError, match="train.loggers: tensorboard logs runs that have a folder; give one with"):
+            check_loggers(["tensorboard"], None)
