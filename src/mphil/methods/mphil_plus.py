@@ -11,11 +11,13 @@ from mphil.config import EncoderConfig
 from mphil.data.store import Batch
 from mphil.errors import UsageError
 from mphil.methods.base import Losses, Method, Progress, register
-from mphil.nn.encoders import build_encoder
+from mphil.nn.encoders import build_encoder, require_weights
 from mphil.nn.importance import node_contribution
 from mphil.nn.losses import task_loss
+from mphil.nn.masks import concrete
 from mphil.nn.readout import readout
 from mphil.nn.sphere import unit
+from mphil.nn.world import share, total
 from mphil.task import Task
 
 TIE = 1e-4
@@ -37,6 +39,7 @@ class Matches(NamedTuple):
         "projection": [32, 64, 128],
         "temperature": [0.1, 0.2, 0.5],
         "pooled": [False, True],
+        "keep": [0.5, 0.7, 1.0],
     },
     parallel=True,
 )
@@ -49,9 +52,16 @@ class MPHILPlus(Method):
         \mathrm{logits} = \mathbf W \big[\mathbf r / \tau \,\|\, \mathrm{READOUT}(\mathbf H)\big] + \mathbf b
 
     MPHIL puts one point a graph on the sphere, so that everything around the invariant part moves it. Here every node
-    is a point: a prototype is the image of a local pattern, :math:`r_m` says whether the pattern occurs, and since it is
-    bounded it cannot run away when a graph grows. The pooled features of ERM beside it, if they are wanted, add what is
-    not local. Each logit is a sum over nodes: the one where a part matches gets all of the part's evidence.
+    is a point: a prototype is the image of a local pattern, :math:`r_m` says whether the pattern occurs, and since it
+    is bounded it cannot run away when a graph grows. The pooled features of ERM beside it, if they are wanted, add what
+    is not local. Each logit is a sum over nodes: the one where a part matches gets all of the part's evidence.
+
+    As in MPHIL a second GNN decides what counts, here edge by edge: with a gate, messages are weighed by
+
+    .. math:: g_{uv} = \sigma(s_{uv} + \text{logistic noise}), \qquad
+              \mathcal L = \mathcal L_{\mathrm C} + \lambda\, \big|\overline{\sigma(s)} - \kappa(t)\big|
+
+    where :math:`\kappa` falls from 1 to `keep` in the first part of training. Predictions take :math:`\sigma(s_{uv})`.
 
     Args:
         task: what is asked.
@@ -61,6 +71,10 @@ class MPHILPlus(Method):
         temperature: :math:`\tau`, what evidence is divided by.
         sphere: put nodes and prototypes on the unit sphere.
         pooled: classify by the readout of the node features too.
+        keep: :math:`\kappa`, wanted mean of the gate in the end; 1 = no gate.
+        keep_weight: :math:`\lambda`.
+        anneal: share of training in which :math:`\kappa` falls.
+        gate_layers: message-passing layers of the second GNN.
     """
 
     def __init__(
@@ -73,6 +87,10 @@ class MPHILPlus(Method):
         temperature: float = 0.2,
         sphere: bool = True,
         pooled: bool = False,
+        keep: float = 1.0,
+        keep_weight: float = 3.0,
+        anneal: float = 0.5,
+        gate_layers: int = 2,
     ) -> None:
         super().__init__(task, encoder)
         if parts < 0 or projection < 1 or temperature <= 0:
@@ -80,23 +98,54 @@ class MPHILPlus(Method):
                 "mphil+ needs parts >= 0, projection >= 1 and temperature > 0, "
                 f"not {parts}, {projection} and {temperature}"
             )
+        if not 0 < keep <= 1 or not 0 < anneal <= 1 or gate_layers < 1:
+            raise UsageError(
+                "mphil+ needs 0 < keep <= 1, 0 < anneal <= 1 and gate_layers >= 1, "
+                f"not {keep}, {anneal} and {gate_layers}"
+            )
         width = encoder.width
+        self.keep, self.keep_weight, self.anneal = keep, keep_weight, anneal
         self.temperature, self.sphere, self.pooled = temperature, sphere, pooled
         self.encoder = build_encoder(encoder)
         self.projector = nn.Sequential(nn.Linear(width, width), nn.ReLU(), nn.Linear(width, projection))
         self.prototypes = nn.Parameter(unit(torch.randn(parts, projection))) if parts else None
+        if keep < 1:
+            require_weights(encoder, "a gate (method.keep < 1)")
+            self.gate_encoder = build_encoder(
+                encoder.model_copy(update={"kind": _plain(encoder), "layers": gate_layers})
+            )
+            self.gate_score = nn.Sequential(nn.Linear(2 * width, width), nn.ReLU(), nn.Linear(width, 1))
         self.head = nn.Linear((parts or projection) + pooled * width, task.n_outputs)
 
     def loss(self, batch: Batch, progress: Progress) -> Losses:
-        return Losses(classification=task_loss(self.predict(batch), batch.y, self.task))
+        scores = self.score_edges(batch)
+        losses = Losses(classification=task_loss(self.head(self.embed(batch, scores)), batch.y, self.task))
+        if scores is not None:
+            wanted = 1 - (1 - self.keep) * min(1.0, progress.fraction / self.anneal)
+            open_share = total(scores.sigmoid().sum()) / total(scores.new_tensor(len(scores))).clamp_min(1)
+            losses["gate"] = self.keep_weight * share((open_share - wanted).abs())
+        return losses
 
     def predict(self, batch: Batch) -> Tensor:
         logits: Tensor = self.head(self.embed(batch))
         return logits
 
-    def embed(self, batch: Batch) -> Tensor:
+    def score_edges(self, batch: Batch) -> Tensor | None:
+        """(E,) log-odds that an edge counts, the same in both directions; None without a gate."""
+        if self.keep == 1:
+            return None
+        ends = self.gate_encoder(batch)[batch.edge_index]
+        scores: Tensor = self.gate_score(torch.cat([ends.sum(0), ends.prod(0)], 1)).squeeze(1)
+        return scores
+
+    def encode(self, batch: Batch, scores: Tensor | None = None) -> Tensor:
+        """(N, d) node features, messages weighed by the gate."""
+        scores = self.score_edges(batch) if scores is None else scores
+        return self.encoder(batch, edge_weight=None if scores is None else concrete(scores, training=self.training))
+
+    def embed(self, batch: Batch, scores: Tensor | None = None) -> Tensor:
         """(B, M) evidence of every part, followed by the pooled features if they are used."""
-        nodes = self.encoder(batch)
+        nodes = self.encode(batch, scores)
         return self.describe(readout(self.similarity(nodes), batch.ptr, "max"), nodes, batch)
 
     def similarity(self, nodes: Tensor) -> Tensor:
@@ -114,7 +163,7 @@ class MPHILPlus(Method):
 
     def match(self, batch: Batch) -> Matches:
         """The node of each graph where each part matches best, the first of equals."""
-        similarity = self.similarity(self.encoder(batch))
+        similarity = self.similarity(self.encode(batch))
         best = readout(similarity, batch.ptr, "max")
         rows = torch.arange(len(similarity), device=similarity.device).unsqueeze(1)
         candidates = torch.where(similarity >= best[batch.batch] - TIE, rows, len(similarity))
@@ -127,7 +176,7 @@ class MPHILPlus(Method):
         Nodes that match a part equally well, as those that are images of each other do, share its evidence.
         """
         with torch.no_grad():
-            nodes = self.encoder(batch)
+            nodes = self.encode(batch)
             similarity = self.similarity(nodes)
             best = readout(similarity, batch.ptr, "max")[batch.batch]
             matching = (similarity >= best - TIE).to(best.dtype)
@@ -143,5 +192,10 @@ class MPHILPlus(Method):
 
     def ood_score(self, batch: Batch) -> Tensor:
         r"""How far the nodes are from what the parts know: :math:`-\frac1{|G|}\sum_v \max_m s_{vm}`."""
-        similarity = self.similarity(self.encoder(batch))
+        similarity = self.similarity(self.encode(batch))
         return -readout(similarity.amax(1, keepdim=True), batch.ptr).squeeze(1)
+
+
+def _plain(encoder: EncoderConfig) -> str:
+    """The kind of the gate's encoder: a virtual node needs more layers than it has."""
+    return "gin" if encoder.kind == "vgin" else encoder.kind

@@ -111,6 +111,54 @@ def test_unlike_nodes_are_far_from_the_parts(data, batch):
     np.testing.assert_allclose(method.ood_score(batch).detach().numpy(), means, rtol=1e-5)
 
 
+class TestGate:
+    def test_is_absent_by_default(self, data):
+        assert not any(name.startswith("gate") for name in built(data).state_dict())
+
+    def test_weighs_both_directions_of_an_edge_alike(self, data, batch):
+        scores = built(data, keep=0.5).score_edges(batch)
+        seen = {}
+        for (u, v), score in zip(batch.edge_index.T.tolist(), scores.tolist(), strict=True):
+            seen.setdefault((min(u, v), max(u, v)), []).append(score)
+        assert all(abs(first - second) < 1e-5 for first, second in seen.values())
+
+    def test_predictions_weigh_messages_by_its_probability(self, data, batch):
+        method = built(data, keep=0.5)
+        weight = method.score_edges(batch).sigmoid()
+        torch.testing.assert_close(method.encode(batch), method.encoder(batch, edge_weight=weight))
+
+    @pytest.mark.parametrize(("step", "wanted"), [(0, 1.0), (25, 0.75), (50, 0.5), (99, 0.5)])
+    def test_is_closed_little_by_little(self, data, batch, step, wanted):
+        method = built(data, keep=0.5, keep_weight=2.0)
+        losses = method.loss(batch, Progress(step=step, total_steps=100))
+        open_share = method.score_edges(batch).sigmoid().mean()
+        torch.testing.assert_close(losses["gate"], 2 * (open_share - wanted).abs())
+
+    def test_gets_a_gradient_from_the_labels(self, data, batch):
+        method = built(data, keep=0.5, keep_weight=0.0).train()
+        method.loss(batch, Progress()).total.backward()
+        assert method.gate_score[0].weight.grad.abs().sum() > 0
+
+    def test_graphs_without_edges_have_nothing_to_weigh(self, data):
+        method, batch = built(data, keep=0.5), data.store.batch(torch.arange(3))
+        batch.edge_index = batch.edge_index[:, :0]
+        batch.edge_attr = None if batch.edge_attr is None else batch.edge_attr[:0]
+        assert method.predict(batch).isfinite().all()
+        assert method.loss(batch, Progress()).total.isfinite()
+
+    def test_a_virtual_node_stays_with_the_first_network(self):
+        data = small_benchmark("binary", graphs=30)
+        method = built(data, {"kind": "vgin", "layers": 3}, keep=0.5)
+        assert method.encoder.virtual is not None
+        assert method.gate_encoder.virtual is None
+
+
+@pytest.mark.parametrize("wrong", [{"keep": 0.0}, {"keep": 1.5}, {"keep": 0.5, "anneal": 0.0}, {"gate_layers": 0}])
+def test_an_impossible_gate_is_refused(wrong):
+    with pytest.raises(UsageError, match=r"mphil\+ needs 0 < keep"):
+        built(small_benchmark("binary", graphs=30), **wrong)
+
+
 @pytest.mark.parametrize("wrong", [{"parts": -1}, {"projection": 0}, {"temperature": 0.0}])
 def test_impossible_settings_are_refused(wrong):
     with pytest.raises(UsageError, match=r"mphil\+ needs parts"):
