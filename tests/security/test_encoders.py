@@ -121,7 +121,7 @@ def test_a_bundle_of_a_pyg_model_loads_by_itself(tmp_path):
     data = mphil.benchmark("decoy-scaffold", graphs=120)
     encoder = {"kind": "torch_geometric.nn:GraphSAGE", "width": 8, "layers": 2}
     run = mphil.train(data, "erm", train={"epochs": 1, "batch_size": 24}, encoder=encoder)
-    write_bundle(bundle_of(run), tmp_path / "bundle")
+    write_bundle(tmp_path / "bundle", bundle_of(run))
     program = f"import mphil; print(mphil.load({str(tmp_path / 'bundle')!r}).predict(['CCO']).status)"
     ended = python(program, PYTHONPATH=tmp_path)
     assert ended.stdout == "['ok']\n", ended.stderr

@@ -36,15 +36,7 @@ class Room(NamedTuple):
 
 
 def rooms(batch: Batch) -> list[Room]:
-    """The nodes of every graph among themselves, graphs of about the same size together.
-
-    While a model is exported, sizes are not known: all nodes of the batch are side by side, and a mask keeps graphs
-    apart, which needs memory for the square of the batch's nodes.
-    """
-    if torch.compiler.is_compiling():
-        every = torch.arange(batch.batch.shape[0], device=batch.batch.device)
-        same = batch.batch.unsqueeze(1) == batch.batch.unsqueeze(0)
-        return [Room(every.unsqueeze(0), same.unsqueeze(0), every, every)]
+    """The nodes of every graph among themselves, graphs of about the same size together."""
     made = []
     for padded in pad_by_size(batch.ptr):
         slots = padded.present.flatten().nonzero().squeeze(1)
@@ -82,11 +74,12 @@ class GlobalAttention(nn.Module):
         for room in rooms:
             q, k, v = (self._split(rows[room.nodes]) for rows in (query, key, value))
             scores = (q @ k.transpose(-1, -2)).masked_fill(~room.allowed.unsqueeze(1), -math.inf)
-            share = (scores - scores.detach().amax(-1, keepdim=True)).exp()
+            share = scores.softmax(-1)
             if weight is not None:
                 own = torch.eye(scores.shape[-1], dtype=torch.bool, device=h.device)
                 share = share * torch.where(own, 1.0, weight[room.nodes].unsqueeze(1)).unsqueeze(1)
-            mixed = (share / share.sum(-1, keepdim=True)) @ v
+                share = share / share.sum(-1, keepdim=True)
+            mixed = share @ v
             gathered = gathered.index_add(0, room.rows, mixed.transpose(1, 2).flatten(2).flatten(0, 1)[room.slots])
         out: Tensor = self.out(gathered)
         return out

@@ -48,15 +48,6 @@ def test_agrees_with_a_loop_over_graphs(weighted, sizes):
     torch.testing.assert_close(layer(h, rooms(batch), weight), attended(layer, h, batch.ptr, weight))
 
 
-def test_one_mask_over_the_batch_is_the_same_as_padding(monkeypatch):
-    batch = graphs_of([3, 0, 1, 6])
-    layer, h = GlobalAttention(6).double(), torch.randn(10, 6, dtype=torch.float64)
-    weight = torch.rand(10, dtype=torch.float64)
-    padded = layer(h, rooms(batch), weight)
-    monkeypatch.setattr(torch.compiler, "is_compiling", lambda: True)
-    torch.testing.assert_close(layer(h, rooms(batch), weight), padded)
-
-
 @given(sizes=st.lists(st.integers(0, 40), max_size=12))
 def test_padding_costs_no_more_than_four_times_the_squares(sizes):
     padded = pad_by_size(pointer(torch.tensor(sizes, dtype=torch.long)))
