@@ -8,15 +8,16 @@ the size domain `width_id`, the number of the size class.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
+import torch
 
 from mphil.benchmarks.assembly import IntArray, assemble, split_in_order
 from mphil.benchmarks.base import Benchmark, register
 from mphil.benchmarks.shapes import CRANE, CYCLE, HOUSE, Shape, ladder, path, star, tree, wheel
-from mphil.data.split import PARTS, Part
+from mphil.data.split import PARTS, Part, Split
 from mphil.errors import UsageError
 from mphil.task import Task
 
@@ -143,6 +144,21 @@ def _builder(domain: Domain, shift: Shift) -> Callable[..., Benchmark]:
     return build
 
 
+def _held_out(basis: int) -> Callable[..., Benchmark]:
+    """The function that builds `good-motif-basis` without its OOD parts: a basis of training becomes OOD validation."""
+
+    def build(*, seed: int = 0, graphs: int = 30_000) -> Benchmark:
+        data = _builder("basis", "covariate")(seed=seed, graphs=graphs)
+        held = data.store.env == basis
+        parts = {part: positions[~held[positions]] for part, positions in data.split if not part.startswith("ood")}
+        unseen = torch.cat([data.split.id_val, data.split.id_test])
+        provenance = {**data.split.provenance, "rule": f"good-motif, basis {basis} held out of training"}
+        none = torch.empty(0, dtype=torch.long)
+        return replace(data, split=Split(**parts, ood_val=unseen[held[unseen]], ood_test=none, provenance=provenance))
+
+    return build
+
+
 _SUMMARY: Mapping[tuple[Domain, Shift], str] = {
     ("basis", "covariate"): "House, cycle or crane on a wheel, tree or ladder; tested on stars (val) and paths (test).",
     ("size", "covariate"): "House, cycle or crane on small base graphs; tested on larger (val) and huge (test) ones.",
@@ -160,4 +176,13 @@ for _setting, _summary in _SUMMARY.items():
         summary=_summary,
         source="generated here by the rules of GOOD-Motif (Gui et al., 2022, arXiv:2206.08452); own code, MIT",
         differs="a fresh, seeded sample: the published file is one unseeded draw of the same rules",
+    )
+
+for _number, _basis in enumerate(("wheel", "tree", "ladder")):
+    register(
+        f"motif-held-out-{_basis}",
+        _held_out(_number),
+        summary=f"good-motif-basis for choices: {_basis}s are in OOD validation alone, and there is no OOD test.",
+        source="generated here by the rules of GOOD-Motif (Gui et al., 2022, arXiv:2206.08452); own code, MIT",
+        differs="the stars and paths of good-motif-basis are left out",
     )

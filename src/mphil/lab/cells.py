@@ -12,7 +12,7 @@ from typing import Any
 
 from mphil.errors import UnknownName, UsageError
 from mphil.lab.settings import changed, resolved, toml
-from mphil.lab.suite import Effort, Row, Suite
+from mphil.lab.suite import Effort, Row, Suite, begins
 from mphil.methods.published import published, published_encoder
 from mphil.provenance import NUMERICS
 from mphil.training.run import NO_EFFECT
@@ -38,6 +38,7 @@ class Cell:
         probes: what is measured on the trained model besides its scores.
         budget: name of the budget.
         selection: the rule that chooses the reported epoch.
+        data_seeds: the data are drawn with the same seed, so that runs of several seeds differ in both.
         command: the command that repeats the run.
     """
 
@@ -50,6 +51,7 @@ class Cell:
     probes: tuple[str, ...] = ()
     budget: str = ""
     selection: str = "ood_val"
+    data_seeds: bool = False
     command: str = ""
 
     @property
@@ -66,6 +68,8 @@ class Cell:
         settings = {section: dict(values) for section, values in self.settings.items()}
         for key in NO_EFFECT:
             settings["train"].pop(key, None)
+        if self.data_seeds:
+            settings["benchmark"]["seed"] = "that of training"
         return _hash([settings, self.fraction, self.eval_fraction, sorted(self.probes)])
 
     @property
@@ -133,9 +137,17 @@ def expand(suite: Suite, request: Request | None = None) -> list[Cell]:
                 budget=name,
                 selection=suite.selection,
             )
-            cells += [replace(cell, seed=seed) for seed in request.seeds or budget.seeds or suite.seeds]
+            cells += [_with_seed(cell, seed, suite) for seed in request.seeds or budget.seeds or suite.seeds]
     cells.sort(key=lambda cell: cell.seed)
     return [replace(cell, command=command(cell, request)) for cell in cells]
+
+
+def _with_seed(cell: Cell, seed: int, suite: Suite) -> Cell:
+    """The cell with a seed of training and, where the suite wants it, the same seed of the data."""
+    if not any(begins(cell.benchmark, words) for words in suite.data_seeds):
+        return replace(cell, seed=seed)
+    data = {**cell.settings["benchmark"], "seed": seed}
+    return replace(cell, seed=seed, data_seeds=True, settings={**cell.settings, "benchmark": data})
 
 
 def command(cell: Cell, request: Request | None = None) -> str:

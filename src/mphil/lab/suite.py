@@ -25,6 +25,16 @@ FULL = "full"
 Figure = Literal["", "curve", "bars", "time", "separability", "prototypes", "health"]
 
 
+def begins(benchmark: str, words: str) -> bool:
+    """Whether these are the first words of a benchmark's name.
+
+    Example:
+        >>> begins("good-motif-size", "good-motif"), begins("good-motif-size", "good-mo")
+        (True, False)
+    """
+    return f"{benchmark}-".startswith(f"{words}-")
+
+
 class Effort(Settings):
     """How much is spent on a benchmark.
 
@@ -52,7 +62,7 @@ class Budget(Effort):
 
     def on(self, benchmark: str) -> Effort:
         """The effort for a benchmark; what its own entry leaves open is the budget's."""
-        matching = [name for name in self.per if f"{benchmark}-".startswith(f"{name}-")]
+        matching = [name for name in self.per if begins(benchmark, name)]
         own = self.per[max(matching, key=len)].model_dump(exclude_unset=True) if matching else {}
         return Effort(**(self.model_dump(include=set(Effort.model_fields)) | own))
 
@@ -87,6 +97,7 @@ class Suite(Settings):
         variants: rows with settings of their own.
         vary: rows that differ in one setting.
         seeds: seeds of training.
+        data_seeds: benchmarks, by the first words of their names, whose data are drawn with the seed of training.
         selection: the rule that chooses the epoch of every number.
         published: take the hyperparameters published for a method on a benchmark, where there are any.
         tuned: take the settings that were tuned for each method on each benchmark and come with the package.
@@ -110,6 +121,7 @@ class Suite(Settings):
     variants: tuple[Variant, ...] = ()
     vary: Vary | None = None
     seeds: tuple[int, ...] = Field((0, 1, 2), min_length=1)
+    data_seeds: tuple[str, ...] = ()
     selection: Selection = "ood_val"
     published: bool = False
     tuned: bool = False

@@ -287,3 +287,15 @@ def test_all_settings_are_registered_with_what_is_known_of_them():
         assert entry.options == {"seed": 0, "graphs": 30_000}
         assert "GOOD" in entry.source
         assert "fresh" in entry.differs
+
+
+@pytest.mark.parametrize(("basis", "number"), [("wheel", 0), ("tree", 1), ("ladder", 2)])
+def test_a_basis_held_out_is_in_ood_validation_alone(basis, number):
+    data, whole = (benchmark(name, graphs=600) for name in (f"motif-held-out-{basis}", "good-motif-basis"))
+    assert data.store.digest() == whole.store.digest()
+    env = data.store.env
+    assert env[data.split.ood_val].unique().tolist() == [number]
+    for part in ("train", "id_val", "id_test"):
+        others = sorted({0, 1, 2} - {number})
+        assert env[data.split[part]].unique().tolist() == others
+    assert not len(data.split.ood_test)

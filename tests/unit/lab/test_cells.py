@@ -12,11 +12,11 @@ from mphil.errors import UsageError
 from mphil.lab import cells as module
 from mphil.lab.cells import Cell, Request, expand
 from mphil.lab.settings import resolved, toml
-from mphil.lab.suite import load_suite, suite_names
+from mphil.lab.suite import load_suite, parse_suite, suite_names
 from mphil.lab.thinning import thin
 from mphil.methods.base import METHODS, resolve_hyperparameters
 from mphil.training.settings import merge, parse_assignment, split_assignment
-from tests.unit.lab.made import cells, tiny
+from tests.unit.lab.made import TINY, cells, tiny
 
 MORE = """
 [[variants]]
@@ -41,6 +41,13 @@ class TestExpansion:
         assert [(cell.row, cell.seed) for cell in found] == [("erm", 0), ("wide", 0), ("erm", 1), ("wide", 1)]
         assert len({cell.id for cell in found}) == 4
         assert len({cell.setting for cell in found}) == 2
+
+    def test_data_can_be_drawn_with_the_seed_of_training(self):
+        found = expand(parse_suite("tiny", 'data_seeds = ["good-motif"]\n' + TINY))
+        assert [(cell.seed, cell.settings["benchmark"]["seed"]) for cell in found] == [(0, 0), (1, 1)]
+        assert len({cell.id for cell in found}) == 2
+        assert len({cell.setting for cell in found} | {one().setting}) == 2
+        assert "benchmark.seed=1" in found[1].command
 
     def test_everything_is_filled_in(self):
         settings = one().settings
