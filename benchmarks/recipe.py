@@ -184,8 +184,8 @@ def verdict(sheet: Sheet, base: str, forest: Scores) -> list[str]:
     return lines
 
 
-def page(sheet: Sheet, base: str, forest: Mapping[str, Scores]) -> str:
-    """The report, however many runs there are; the forest's scores come part by part."""
+def page(sheet: Sheet, problems: Sequence[str], base: str, forest: Mapping[str, Scores]) -> str:
+    """The report, however many runs there are; `problems` tells what was left out, `forest` has scores by part."""
     done = sum(len(entry.records) for entry in sheet.entries.values())
     wanted = sum(entry.wanted for entry in sheet.entries.values())
     intro = [
@@ -199,8 +199,8 @@ def page(sheet: Sheet, base: str, forest: Mapping[str, Scores]) -> str:
         parts += ["## What matters", "\n".join(f"- {line}" for line in verdict(sheet, base, forest["ood_val"]))]
         parts += [table_text(effects_table(sheet, base)), "## Scores"]
     parts += [table_text(scores_table(sheet, part, forest[part])) for part in ("ood_val", "id_val")]
-    if sheet.problems:
-        parts += ["## Left out", "\n".join(f"- {problem}" for problem in sheet.problems)]
+    if problems:
+        parts += ["## Left out", "\n".join(f"- {problem}" for problem in problems)]
     return "\n\n".join(parts) + "\n"
 
 
@@ -253,14 +253,12 @@ def described(name: str, data: Benchmark) -> list[str]:
     return [name, f"{len(data.store):,}", labels, " / ".join(f"{data.split.sizes[part]:,}" for part in PARTS)]
 
 
-def sheet_of(suite: str, folder: Path) -> Sheet:
-    """The suite, filled in from the records of the folder."""
+def sheet_of(suite: str, folder: Path) -> tuple[Sheet, list[str]]:
+    """The suite, filled in from the records of the folder, and a sentence about everything left out."""
     asked = load_suite(suite)
     found, broken = RecordFile(folder / f"{asked.name}.jsonl").read()
     records, strange = same_data(found)
-    sheet = fill(asked, Request(), records)
-    sheet.problems += [*broken, *strange, *unused(asked, Request(), records)]
-    return sheet
+    return fill(asked, Request(), records), [*broken, *strange, *unused(asked, Request(), records)]
 
 
 def main() -> None:
@@ -280,9 +278,9 @@ def main() -> None:
     elif options.what == "forest":
         record_forest(options.tables, options.seeds, options.forest)
     else:
-        sheet = sheet_of(options.suite, options.records)
+        sheet, problems = sheet_of(options.suite, options.records)
         forest = {part: read_forest(options.forest, part) for part in SCORED}
-        options.out.write_text(page(sheet, sheet.suite.against, forest), encoding="utf-8")
+        options.out.write_text(page(sheet, problems, sheet.suite.against, forest), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -46,7 +46,7 @@ class MPHILClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         batch_size: graphs in a step, at most all training rows; None chooses by their number.
         lr: learning rate.
         weight_decay: L2 penalty.
-        patience: stop after so many epochs without a better score, 0 = never; None chooses by the number of rows.
+        patience: stop after so many epochs without a better score; None or 0 = never.
         encoder: its kind, such as `gin` or `vgin`; `mphil encoders` lists them.
         layers: message-passing layers.
         width: size of the node features.
@@ -87,8 +87,8 @@ class MPHILClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         encoder: str = "gin",
         layers: int = 3,
         width: int = 128,
-        dropout: float = 0.5,
-        readout: str = "mean",
+        dropout: float = 0.1,
+        readout: str = "sum",
         validation: float = 0.2,
         on_bad: OnBad = "raise",
         seed: int = 0,
@@ -206,7 +206,7 @@ class MPHILClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         data = own.benchmark
         rule, graphs = choosing_part(data), len(data.split.train)
         given = {"epochs": self.epochs, "batch_size": self.batch_size, "patience": self.patience}
-        chosen = train_defaults(graphs) | {name: value for name, value in given.items() if value is not None}
+        chosen = train_defaults(graphs, {name: value for name, value in given.items() if value is not None})
         if isinstance(chosen["batch_size"], int):
             chosen["batch_size"] = min(chosen["batch_size"], graphs)
         train = {"lr": self.lr, "weight_decay": self.weight_decay, "device": self.device, "patience_on": rule}

@@ -25,7 +25,7 @@ from mphil.evaluate.metrics import score
 from mphil.files import write_text
 from mphil.methods.base import METHODS, build_method, resolve_hyperparameters
 from mphil.product.assembly import Prepared, Rule, assemble
-from mphil.product.defaults import train_defaults
+from mphil.product.defaults import ENCODER, train_defaults
 from mphil.product.forest import forest_scores
 from mphil.product.place import ISSUES, held, issue_table
 from mphil.training.run import Run, execute
@@ -83,9 +83,9 @@ def prepare(wanted: Wanted, *, selection: str = "") -> Prepared:
     own = read_own_data(**args)
     data = replace(own.benchmark, name="own-data", args=args)
     rule = choosing_part(data, selection)
-    usual = {"train": train_defaults(len(data.split.train)) | {"patience_on": rule}}
+    train = {"patience_on": rule} | train_defaults(len(data.split.train), wanted.get("train"))
     rest = {section: values for section, values in wanted.items() if section != "benchmark"}
-    config, _ = resolve(merge([usual, rest]), data)
+    config, _ = resolve(merge([{"encoder": ENCODER}, rest, {"train": train}]), data)
     check_trainable(data, config.train)
     check_needs(METHODS[config.method.name], data)
     with torch.device("meta"):  # whether it can be built at all, at no cost

@@ -173,8 +173,16 @@ class TestDefaults:
         epochs = [train_defaults(n)["epochs"] for n in sizes]
         assert epochs == sorted(epochs, reverse=True)
 
+    @pytest.mark.parametrize("given", [{"epochs": 1}, {"epochs": 3}, {"max_steps": 4}, {"epochs": 40, "window": 2}])
+    def test_they_fit_what_is_given(self, given):
+        found = TrainConfig(**train_defaults(600, given))
+        assert found.window <= found.epochs
+        assert found.min_epochs <= found.epochs
+        assert found.model_dump(include=set(given)) == given
+
     def test_what_the_user_says_wins(self, tmp_path):
         table = str(binary_table(tmp_path / "a.csv"))
         prepared = prepare({"benchmark": {"path": table}, "train": {"epochs": 3}})
         assert prepared.config.train.epochs == 3
+        assert (prepared.config.encoder.readout, prepared.config.encoder.dropout) == ("sum", 0.1)
         assert prepared.config.train.batch_size == train_defaults(len(prepared.data.split.train))["batch_size"]

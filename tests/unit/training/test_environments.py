@@ -14,11 +14,12 @@ from mphil.data.loader import epoch_order
 from mphil.errors import UsageError
 from mphil.methods import METHODS
 from mphil.methods.base import build_method
+from mphil.training.callbacks import Callback
 from mphil.training.checkpoint import Checkpoints
 from mphil.training.environments import default_env_per_batch, environment_notes, graphs_per_environment
 from mphil.training.settings import resolve
 from mphil.training.trainable import check_needs, check_trainable
-from mphil.training.trainer import Listener, Trainer
+from mphil.training.trainer import Trainer
 
 MANY = torch.arange(60) % 20
 
@@ -113,13 +114,13 @@ class TestNotes:
         assert environment_notes(METHODS["vrex"], MANY % 3, TrainConfig(batch_size=30)) == []
 
 
-class Cut(Listener):
+class Cut(Callback):
     """Ends training after a step, before it is saved."""
 
     def __init__(self, step):
         self.step = step
 
-    def batch_done(self, progress, losses):
+    def on_step(self, progress, losses):
         if progress.step == self.step:
             raise KeyboardInterrupt
 
@@ -139,7 +140,7 @@ def test_a_run_sees_grouped_batches_and_resumes_to_the_same_bits(tmp_path):
     whole.fit()
     for step in (2, 6, 13):
         cut = trainer_of(data, config, Checkpoints(tmp_path))
-        cut.listeners.append(Cut(step))
+        cut.callbacks.append(Cut(step))
         with pytest.raises(KeyboardInterrupt):
             cut.fit()
     resumed = trainer_of(data, config, Checkpoints(tmp_path))
