@@ -14,6 +14,7 @@ from mphil.data.progress import row_bar
 from mphil.data.store import GraphStore
 from mphil.explain.atoms import By
 from mphil.explain.molecules import Explanation, atom_scores
+from mphil.explain.parts import part_views
 from mphil.explain.prototypes import (
     COUNTED,
     Floats,
@@ -25,7 +26,8 @@ from mphil.explain.prototypes import (
     over_represented,
 )
 from mphil.methods.base import Method
-from mphil.page.gallery import Drawing, ExplainedView, Fragment, GalleryView, PrototypeView
+from mphil.methods.mphil_plus import MPHILPlus
+from mphil.page.gallery import Drawing, ExplainedView, Fragment, GalleryView, PartView, PrototypeView
 from mphil.page.map import MoleculeMap
 from mphil.page.sphere import Cloud, Mark, to_sphere3
 
@@ -136,7 +138,14 @@ def gallery_view(
         notes=[*notes, *([] if placed else [NO_MAP]), *_left_out(model, new, len(around))],
         making=making,
         map=_map(model, new, centres, [one.nearest for one in around], progress),
+        parts=_parts_of(model),
     )
+
+
+def _parts_of(model: Model) -> list[PartView]:
+    if not isinstance(model.method, MPHILPlus):
+        return []
+    return part_views(model.method, model.training.smiles, model.featurise, model.classes, model.task)
 
 
 def _lead(model: Model, new: NewMolecules, slots: int) -> list[str]:

@@ -70,6 +70,23 @@ class PrototypeView:
 
 
 @dataclass(frozen=True)
+class PartView:
+    """A pattern that a method looks for in molecules.
+
+    Attributes:
+        name: such as "part 7, for active".
+        class_number: the class it speaks for.
+        weight: how much it moves the decision when it matches perfectly.
+        examples: training molecules where it matches best, the atom glowing and its neighbours outlined.
+    """
+
+    name: str
+    class_number: int
+    weight: float
+    examples: Sequence[Drawing]
+
+
+@dataclass(frozen=True)
 class ExplainedView:
     """A molecule with the reasons for its prediction.
 
@@ -96,6 +113,7 @@ class GalleryView:
         notes: what was left out, and what to bear in mind.
         making: (name, value) how the page was made.
         map: the sphere, or None when the method has no embedding.
+        parts: what the method looks for, if it says so.
     """
 
     eyebrow: str
@@ -107,6 +125,7 @@ class GalleryView:
     notes: Sequence[str]
     making: Sequence[tuple[str, str]]
     map: MoleculeMap | None = None
+    parts: Sequence[PartView] = ()
 
 
 def render(view: GalleryView) -> str:
@@ -116,7 +135,7 @@ def render(view: GalleryView) -> str:
         + "".join(paragraph(_plain(text), "lead") for text in view.lead)
         + "</header>"
     )
-    sections = [_map(view), _explained(view), _prototypes(view), _making(view)]
+    sections = [_map(view), _explained(view), _looked_for(view), _prototypes(view), _making(view)]
     body = f"{header}\n<main>\n" + "\n".join(part for part in sections if part) + "\n</main>"
     return page(view.heading, body, scripts=map_scripts() if view.map else (), styles=[resource("gallery.css")])
 
@@ -159,6 +178,30 @@ def _parts(one: ExplainedView) -> str:
     return table("Parts, the most decisive first", ["Part", "Importance", "Drop"], [RowGroup(list(one.rows))])
 
 
+def _looked_for(view: GalleryView) -> str:
+    if not view.parts:
+        return ""
+    text = (
+        "The model asks of every molecule whether, and where, it has one of these parts; those that move its decision "
+        "most come first. Shown are the training molecules where a part matches best: the atom where it matches is "
+        "coloured, its neighbours are outlined."
+    )
+    articles = (
+        f'<article class="prototype"><h3>{dot(CLASSES[one.class_number % len(CLASSES)])}{escape(one.name)}</h3>'
+        f"{paragraph(f'A perfect match moves the decision by {one.weight:.1f}.')}"
+        f'<div class="cards">{_cards(one.examples)}</div></article>'
+        for one in view.parts
+    )
+    return section("parts", "The parts it looks for", paragraph(text), *articles)
+
+
+def _cards(drawings: Sequence[Drawing]) -> str:
+    return "".join(
+        f"<figure>{image(drawing.svg, drawing.smiles)}<figcaption>{escape(drawing.caption)}</figcaption></figure>"
+        for drawing in drawings
+    )
+
+
 def _prototypes(view: GalleryView) -> str:
     if not view.prototypes:
         return ""
@@ -180,10 +223,7 @@ def _prototype(one: PrototypeView) -> str:
         counts = f"{one.members:,} training molecules are nearest to it; {known}."
     else:
         counts = f"{one.members:,} training molecules are nearest to it; none has a label."
-    cards = "".join(
-        f"<figure>{image(drawing.svg, drawing.smiles)}<figcaption>{escape(drawing.caption)}</figcaption></figure>"
-        for drawing in one.nearest
-    )
+    cards = _cards(one.nearest)
     return (
         f'<article class="prototype"><h3>{dot(colour)}{escape(one.name)}</h3>{paragraph(_plain(counts))}'
         + (f'<div class="cards">{cards}</div>{paragraph(_plain(one.shared))}' if cards else "")
