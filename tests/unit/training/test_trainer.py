@@ -32,6 +32,7 @@ METHODS = {
     "mphil-gradient": {"update": "gradient"},
     "mphil-repaired": dict(MPHIL.presets["repaired"]),
     "mphil-start": {"start": "class-mean", "update": "gradient"},
+    "mphil+-gate": {"keep": 0.5},
 }
 STEPS = 12
 """Of the usual run below: 3 epochs of 4 batches."""
