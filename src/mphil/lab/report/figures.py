@@ -40,11 +40,11 @@ def figures(sheet: Sheet) -> list[Block]:
 
 def score_figures(sheet: Sheet) -> list[Block]:
     """Every seed of every row on each benchmark, and the mean ranks over benchmarks."""
-    charts = [chart for benchmark in sheet.benchmarks for chart in dots(sheet, benchmark)]
-    return [*charts, *_rank_diagram(sheet)]
+    charts: list[Block] = [chart for benchmark in sheet.benchmarks for chart in dots(sheet, benchmark)]
+    return [*charts, *rank_diagram(sheet)]
 
 
-def dots(sheet: Sheet, benchmark: str) -> Iterable[Block]:
+def dots(sheet: Sheet, benchmark: str) -> Iterable[Dots]:
     """A row of dots for each row with scores, the best mean first, with what the paper and others report."""
     entries = {row: e for row in sheet.rows if (e := sheet.entries[row, benchmark]).scores()}
     if not entries:
@@ -75,7 +75,8 @@ def dots(sheet: Sheet, benchmark: str) -> Iterable[Block]:
     )
 
 
-def _rank_diagram(sheet: Sheet) -> Iterable[Block]:
+def rank_diagram(sheet: Sheet) -> Iterable[RankDiagram]:
+    """The critical-difference diagram, where three rows or more are complete on two benchmarks."""
     found = sheet_ranks(sheet)
     if found and len(found.ranks) > 2:
         test = "" if found.p is None else f"; Friedman test: p = {found.p:.3g}"

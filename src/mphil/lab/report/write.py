@@ -111,7 +111,8 @@ def make_chapter(sheet: Sheet) -> Chapter:
         blocks += score_figures(sheet) if suite.figure != "curve" else []
         several = len(sheet.benchmarks) > 1
         blocks += [tables.overview(sheet)] if several else []
-        blocks += [replace(tables.detail(sheet, benchmark), folded=several) for benchmark in sheet.benchmarks]
+        run = [name for name in sheet.benchmarks if any(sheet.entries[row, name].records for row in sheet.rows)]
+        blocks += [replace(tables.detail(sheet, benchmark), folded=several) for benchmark in run]
     blocks += figures(sheet)
     name = f"{suite.name}-{sheet.budget}"
     intro = [f"In the paper: {suite.paper}."] if suite.paper else []
