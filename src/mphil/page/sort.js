@@ -13,7 +13,7 @@ for (const table of document.querySelectorAll("table.sortable")) {
       const body = table.tBodies[0];
       const key = (row) => {
         const text = row.cells[column].textContent.trim();
-        const found = text.match(/[-+]?\d+(\.\d+)?/);
+        const found = text.replace(/(\d),(?=\d{3})/g, "$1").match(/(?<![\w.])[-+]?\d+(\.\d+)?/);
         return column && found ? Number(found[0]) : column ? null : text;
       };
       const compare = (a, b) => {

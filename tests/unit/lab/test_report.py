@@ -22,7 +22,7 @@ from mphil.lab.report.latex import latex
 from mphil.lab.report.latex import table_text as latex_table
 from mphil.lab.report.markdown import table_text as markdown_table
 from mphil.lab.report.pictures import svg
-from mphil.lab.report.tables import caption, detail, overview, standing, timing
+from mphil.lab.report.tables import caption, detail, overview, pooled_ranks, standing, timing
 from mphil.lab.report.write import make_chapter, make_document
 from mphil.lab.statistics import holm, paired_p, t_interval
 from mphil.lab.suite import parse_suite
@@ -147,8 +147,8 @@ class TestNumbers:
         rows = as_dict(standing([sheet()], ["mphil"]))
         assert list(rows) == [BASIS]  # on the other benchmark ERM alone has been run
         found = rows[BASIS]
-        assert (found["mphil"], found["erm"]) == ("67.0 (2.6); 2.", "63.0 (3.6); 3.")
-        assert (found["best other"], found["ranked rows"]) == ("vrex 71.0 (1.0); 1.", "3")
+        assert (found["mphil"], found["erm"]) == ("67.0 (2.6) #2", "63.0 (3.6) #3")
+        assert (found["best other"], found["ranked rows"]) == ("vrex 71.0 (1.0) #1", "3")
         assert found["mphil in the paper"].startswith(f"{printed('good')['mphil', BASIS].mean:.2f}")
         low, high = t_interval([5.0, 4.0, 3.0])
         assert found["mphil minus erm"] == f"+4.0 ({low:.1f} to {high:.1f})"
@@ -156,14 +156,15 @@ class TestNumbers:
     def test_standing_needs_another_method(self):
         assert not standing([sheet()], ["vrex", "mphil"]).rows
         found = as_dict(standing([sheet()], ["erm"]))[BASIS]
-        assert (found["erm"], found["best other"]) == ("63.0 (3.6); 3.", "vrex 71.0 (1.0); 1.")
+        assert (found["erm"], found["best other"]) == ("63.0 (3.6) #3", "vrex 71.0 (1.0) #1")
         assert "erm minus erm" not in found
 
     def test_standing_counts_seeds_and_leaves_suites_of_probes_out(self):
         some = [one for one in records() if one["seed"] < 2 or one["method"] != "mphil"]
         assert as_dict(standing([sheet(some)], ["mphil"]))[BASIS]["mphil"] == "65.5 (0.7), 2/3 seeds"
         probed = replace(sheet(), suite=SUITE.model_copy(update={"probes": ("separability",)}))
-        assert not standing([probed], ["mphil"]).rows
+        timed = replace(sheet(), suite=SUITE.model_copy(update={"figure": "time"}))
+        assert not standing([probed, timed], ["mphil"]).rows
 
     def test_standing_of_tuned_settings_and_other_budgets_stands_apart(self):
         tuned = replace(sheet(), suite=SUITE.model_copy(update={"tuned": True}))
@@ -171,6 +172,19 @@ class TestNumbers:
         every = standing([sheet(), tuned, longer], ["mphil"])
         assert [row[0] for row in every.rows] == [BASIS, f"{BASIS}, tuned", f"{BASIS}, long"]
         assert "settings tuned on validation" in caption(tuned, "score")
+
+    def test_ranks_over_suites_count_a_benchmark_once_and_only_under_one_budget(self):
+        text = TEXT.replace(f'"{BASIS}", "{SIZE}"', f'"{BASIS}", "good-cmnist-color"')
+        other = parse_suite("other", text.replace("graphs = 200", ""))
+        cells = [cell for cell in expand(other) if cell.row in SCORES]
+        second = fill(other, Request(), [record(c, {"erm": 0.9, "vrex": 0.1, "mphil": 0.5}[c.row]) for c in cells])
+        assert second.entries["erm", BASIS].complete
+        (found,) = pooled_ranks([sheet(), second]).values()
+        assert found.benchmarks == (BASIS, "good-cmnist-color")
+        assert found.ranks == {"erm": 2.0, "vrex": 2.0, "mphil": 2.0}  # on the basis split the first suite counts
+        assert pooled_ranks([sheet()]) == {}
+        assert pooled_ranks([sheet(), replace(second, request=Request(budget="smoke"))]) == {}
+        assert pooled_ranks([sheet(), replace(second, request=Request(budget="small"))]) == {}
 
     def test_the_column_of_the_paper_is_left_out_where_it_has_none(self):
         assert "paper" in detail(sheet(), BASIS).header

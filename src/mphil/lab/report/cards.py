@@ -9,7 +9,7 @@ from statistics import mean
 
 from mphil.lab.report.document import Chapter, Table
 from mphil.lab.report.gather import Entry, Sheet
-from mphil.lab.report.tables import NONE, RULES, interval, printed_figure, spread
+from mphil.lab.report.tables import NONE, RULES, compares_methods, interval, printed_figure, spread
 from mphil.methods.base import METHODS
 from mphil.methods.published import read_published
 
@@ -72,11 +72,11 @@ def _table(method: str, sheets: Sequence[Sheet]) -> Table:
 
 
 def _lines(method: str, sheets: Iterable[Sheet]) -> Iterable[tuple[Sheet, str, Entry]]:
-    """What was run of the method with settings that were not tuned; suites that hide test scores are left out."""
+    """What was run of the method with settings that were not tuned, in suites that are about test scores."""
     for sheet in sheets:
-        for benchmark in sheet.benchmarks:
+        for benchmark in sheet.benchmarks if compares_methods(sheet) and not _is_tuned(sheet) else ():
             entry = sheet.entries.get((method, benchmark))
-            if entry and entry.records and not (_is_tuned(sheet) or sheet.suite.hide_test):
+            if entry and entry.records:
                 yield sheet, benchmark, entry
 
 

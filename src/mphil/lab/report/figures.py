@@ -9,8 +9,8 @@ from statistics import mean
 from mphil.lab.records import Record
 from mphil.lab.report.document import Bars, Block, Curves, Dots, Molecules, RankDiagram, Scatter, Table
 from mphil.lab.report.gather import Entry, Sheet
-from mphil.lab.report.tables import NONE, PLAIN, caption, sheet_ranks, spread
-from mphil.lab.statistics import centre_and_spread, t_interval
+from mphil.lab.report.tables import NONE, PLAIN, caption, pooled_ranks, sheet_ranks, spread
+from mphil.lab.statistics import MeanRanks, centre_and_spread, t_interval
 from mphil.page.text import listing
 
 HEALTH = {
@@ -77,14 +77,23 @@ def dots(sheet: Sheet, benchmark: str) -> Iterable[Dots]:
 
 def rank_diagram(sheet: Sheet) -> Iterable[RankDiagram]:
     """The critical-difference diagram, where three rows or more are complete on two benchmarks."""
-    found = sheet_ranks(sheet)
+    yield from _ranks("Mean rank", sheet_ranks(sheet))
+
+
+def pooled_diagrams(sheets: Iterable[Sheet]) -> list[Block]:
+    """A critical-difference diagram over the benchmarks of several suites, for each budget."""
+    found = pooled_ranks(sheets)
+    return [chart for budget, own in found.items() for chart in _ranks(f"Mean rank, budget {budget}", own)]
+
+
+def _ranks(title: str, found: MeanRanks | None) -> Iterable[RankDiagram]:
     if found and len(found.ranks) > 2:
         test = "" if found.p is None else f"; Friedman test: p = {found.p:.3g}"
         told = (
             f"Over {listing(list(found.benchmarks))}{test}; rows under one bar are not told apart "
             f"(Nemenyi, critical difference {found.difference:.1f} at 0.05)"
         )
-        yield RankDiagram("Mean rank", found.ranks, found.difference, found.groups, told)
+        yield RankDiagram(title, found.ranks, found.difference, found.groups, told)
 
 
 def _curves(sheet: Sheet) -> list[Block]:

@@ -83,15 +83,42 @@ def overview(sheet: Sheet) -> Table:
 
 def sheet_ranks(sheet: Sheet) -> MeanRanks | None:
     """Mean ranks of the complete rows of a sheet; None under a budget whose scores are not ranked."""
-    if not sheet.ranked:
-        return None
-    complete = {(row, name): e for (row, name), e in sheet.entries.items() if e.complete}
-    return mean_ranks(
-        {
-            name: {row: mean(e.scores().values()) for (row, own), e in complete.items() if own == name}
-            for name in sheet.benchmarks
-        }
-    )
+    return mean_ranks(_complete(sheet)) if sheet.ranked else None
+
+
+def pooled_ranks(sheets: Iterable[Sheet]) -> dict[str, MeanRanks]:
+    """Budget to mean ranks over the benchmarks of all its suites that compare methods, where there are several.
+
+    A benchmark counts once, in the first suite that has complete rows on it: scores of different suites are not mixed.
+    """
+    pools: dict[str, dict[str, dict[str, float]]] = {}
+    suites: dict[str, set[str]] = {}
+    for sheet in sheets:
+        if sheet.ranked and compares_methods(sheet) and not sheet.suite.tuned:
+            pool = pools.setdefault(sheet.budget, {})
+            fresh = {name: own for name, own in _complete(sheet).items() if len(own) > 1 and name not in pool}
+            pool |= fresh
+            suites.setdefault(sheet.budget, set()).update([sheet.suite.name] if fresh else [])
+    return {
+        budget: found
+        for budget, pool in pools.items()
+        if len(suites[budget]) > 1 and (found := mean_ranks(pool)) is not None
+    }
+
+
+def compares_methods(sheet: Sheet) -> bool:
+    """Whether the suite is about the test scores of methods."""
+    suite = sheet.suite
+    return not (suite.probes or suite.hide_test or suite.vary or suite.figure == "time")
+
+
+def _complete(sheet: Sheet) -> dict[str, dict[str, float]]:
+    """Benchmark to row to mean score, of the rows that have all their seeds."""
+    entries = [(row, name, entry) for (row, name), entry in sheet.entries.items() if entry.complete]
+    return {
+        name: {row: mean(entry.scores().values()) for row, own, entry in entries if own == name}
+        for name in sheet.benchmarks
+    }
 
 
 def _about(found: MeanRanks) -> str:
@@ -168,7 +195,7 @@ def standing(sheets: Sequence[Sheet], methods: Sequence[str]) -> Table:
     rows, notes = [], _Notes()
     for sheet in sheets:
         suite = sheet.suite
-        if first not in sheet.rows or suite.probes or suite.hide_test:
+        if first not in sheet.rows or not compares_methods(sheet):
             continue
         asides = [word for word, said in (("tuned", suite.tuned), (sheet.budget, sheet.budget != suite.budget)) if said]
         for benchmark in sheet.benchmarks:
@@ -195,15 +222,16 @@ def standing(sheets: Sequence[Sheet], methods: Sequence[str]) -> Table:
     header += ["ranked rows", f"{first} in the paper", "suite", "spent"]
     rules = listing(sorted({RULES[sheet.suite.selection] for sheet in sheets}))
     what = (
-        f"OOD test score in per cent, mean (sd) over seeds, and rank; {rules}; differences over common seeds with "
+        f"OOD test score in per cent, mean (sd) over seeds, # rank; {rules}; differences over common seeds with "
         "their 95 % interval, not corrected for the number of lines"
     )
-    return Table(what, header, rows, notes=notes.texts).without([f"{first} minus {PLAIN}", *shown], NONE)
+    empty = [f"{first} minus {PLAIN}", f"{first} in the paper", *shown]
+    return Table(what, header, rows, notes=notes.texts).without(empty, NONE)
 
 
 def _placed(entry: Entry, place: float | None, notes: _Notes) -> str:
     text = _brief(entry, notes, paper=False)
-    return text if place is None else f"{text}; {place:g}."
+    return text if place is None else f"{text} #{place:g}"
 
 
 def _against(entry: Entry, other: Entry | None) -> str:
@@ -270,8 +298,7 @@ def _brief(entry: Entry, notes: _Notes, *, paper: bool = True) -> str:
 
 def _ranks(sheet: Sheet, benchmark: str) -> dict[str, float]:
     """Rank of every row that has all its seeds; a row alone has none, nor has any under a budget without ranks."""
-    entries = {row: sheet.entries[row, benchmark] for row in sheet.rows}
-    scores = {row: mean(entry.scores().values()) for row, entry in entries.items() if entry.complete}
+    scores = _complete(sheet)[benchmark]
     return ranks(scores) if len(scores) > 1 and sheet.ranked else {}
 
 

@@ -14,7 +14,7 @@ from mphil.lab.records import Record, read_folder
 from mphil.lab.report import tables
 from mphil.lab.report.cards import cards
 from mphil.lab.report.document import Block, Chapter, Document, Molecules, Table
-from mphil.lab.report.figures import figures, score_figures
+from mphil.lab.report.figures import figures, pooled_diagrams, score_figures
 from mphil.lab.report.gather import Sheet, failures_of, fill, known_names, same_data, unused
 from mphil.lab.report.html import html
 from mphil.lab.report.latex import latex
@@ -98,7 +98,7 @@ def _standing(sheets: Sequence[Sheet], against: Sequence[str]) -> list[Chapter]:
     intro = [
         "The best other method is the one with the best mean on the test part: nobody could have chosen it before."
     ]
-    return [Chapter("standing", f"Where {named[0]} stands", intro, [table])]
+    return [Chapter("standing", f"Where {named[0]} stands", intro, [table, *pooled_diagrams(sheets)])]
 
 
 def make_chapter(sheet: Sheet) -> Chapter:
