@@ -307,13 +307,6 @@ class TestBelonging:
             "give the file that defines it with --plugin",
         ]
 
-    def test_settings_that_differ_by_seed_are_one_entry(self, monkeypatch):
-        """A suite whose data are drawn anew for every seed has a setting for each of them."""
-        cells = [replace(c, settings={**c.settings, "encoder": {"width": 8 + c.seed}}) for c in expand(SUITE)]
-        monkeypatch.setattr("mphil.lab.report.gather.expand", lambda *_: cells)
-        made = [record(c, 0.5 + c.seed / 10) for c in cells if (c.row, c.benchmark) == ("erm", BASIS)]
-        assert fill(SUITE, Request(), made).entries["erm", BASIS].scores() == pytest.approx({0: 50, 1: 60, 2: 70})
-
     def test_versions_of_the_package_do_not_matter(self):
         found = records()
         found[0] = found[0] | {"versions": {"mphil": "9.9"}}

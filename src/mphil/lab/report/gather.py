@@ -130,10 +130,9 @@ def fill(suite: Suite, request: Request, records: Sequence[Record], failures: Se
         by_setting[record["setting"]].append(record)
     # In the order of the suite: cells come seed by seed, but rows and columns as they are written.
     for (row, benchmark), group in cells.items():
-        settings = dict.fromkeys(cell.setting for cell in group)
+        setting = group[0].setting
         sheet.efforts[benchmark] = describe_effort(group[0])
-        own = [record for setting in settings for record in by_setting[setting]]
-        entry = _entry(own, len(group), next((failed[setting] for setting in settings if setting in failed), ""))
+        entry = _entry(by_setting[setting], len(group), failed.get(setting, ""))
         sheet.entries[row, benchmark] = replace(
             entry,
             paper=reference.get((row, benchmark)),
