@@ -369,7 +369,12 @@ class TestFigures:
         figure = RankDiagram("r", {"a": 1.5, "b": 2.0, "c": 2.5}, 9.0, [("a", "b", "c")], "told")
         drawn = ElementTree.fromstring(svg(figure))
         texts = [text.text for text in drawn.iter("{http://www.w3.org/2000/svg}text")]
-        assert {"a 1.5", "b 2.0", "c 2.5", "critical difference 9.0, cut"} <= set(texts)
+        assert {
+            "a 1.5",
+            "b 2.0",
+            "c 2.5",
+            "critical difference 9.0, cut; a bar joins rows that are not told apart",
+        } <= set(texts)
 
     def test_times(self):
         (times,) = [block for block in self.chapter("time").blocks if isinstance(block, Bars)]
@@ -599,7 +604,7 @@ class TestLatex:
             Table("A", ["x", "y"], [["r", "1"]]),
             Curves("c_1", "x", "y %", [1, 2], {"a_b": [1.0, None]}),
             Bars("b", "s", {"m_1": 2.0, "n": 1.0}, {"n": 0.5}),
-            Dots("d_1", "s %", {"m_1": [2.0, 3.0]}, {}, {"p_1": {"m_1": 1.0}}),
+            Dots("d_1", "s %", {"m_1": [2.0, 3.0]}, {"m_1": (2.0, 3.0)}, {"p_1": {"m_1": 1.0}}),
             RankDiagram("r", {"m_1": 1.0, "n": 2.0}, 1.5, []),
             Scatter("s", [[0.0, 1.0], [2.0, 3.0]], [0, 1]),
             Molecules("m", [("C#N", [0, 1], "x")]),
@@ -610,6 +615,7 @@ class TestLatex:
         for name in set(re.findall(r"\\begin\{(\w+)\}", text)):
             assert text.count(rf"\begin{{{name}}}") == text.count(rf"\end{{{name}}}"), name
         assert r"\addplot coordinates {(1,1)};" in text  # the gap at 2 stays a gap
+        assert "{(2.5,0) +- (0.5,0)};" in text  # a mean with its interval
         assert "(1,1) +- (0.5,0)" in text
 
 

@@ -90,8 +90,8 @@ def _ranks(title: str, found: MeanRanks | None) -> Iterable[RankDiagram]:
     if found and len(found.ranks) > 2:
         test = "" if found.p is None else f"; Friedman test: p = {found.p:.3g}"
         told = (
-            f"Over {listing(list(found.benchmarks))}{test}; rows under one bar are not told apart "
-            f"(Nemenyi, critical difference {found.difference:.1f} at 0.05)"
+            f"Over {listing(list(found.benchmarks))}{test}; mean ranks that differ by less than "
+            f"{found.difference:.1f} are not told apart (Nemenyi, 0.05)"
         )
         yield RankDiagram(title, found.ranks, found.difference, found.groups, told)
 

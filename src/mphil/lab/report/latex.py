@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from statistics import mean
 
 from mphil.lab.report.document import (
     Bars,
@@ -36,6 +37,10 @@ SPECIAL = {
     ">": r"\textgreater{}",
     "|": r"\textbar{}",
 } | {sign: f"\\{sign}" for sign in "&%$#_"}
+
+
+MARKS = ("mark=diamond,red", "mark=square,violet", "mark=triangle,teal", "mark=o,orange")
+"""Looks of the figures that others report."""
 
 
 def latex(document: Document) -> str:
@@ -136,17 +141,34 @@ def _bars(figure: Bars) -> str:
 
 
 def _dots(figure: Dots) -> str:
-    """A line of dots a row; marks have a legend."""
+    """A line of dots a row, with the mean and its interval, which is cut at the frame; marks have a legend."""
     names = list(figure.values)
     dots = [(value, float(row)) for row, name in enumerate(names) for value in figure.values[name]]
-    plots = [f"\\addplot[only marks,mark=*,mark size=1.6pt,fill opacity=0.6] coordinates {{{_pairs(dots)}}};"]
-    plots.append("\\addlegendentry{seed}")
-    for who, own in figure.marks.items():
+    means = " ".join(
+        f"({mean(values):.4g},{row}) +- ({_half(figure.intervals.get(name)):.4g},0)"
+        for row, (name, values) in enumerate(figure.values.items())
+    )
+    plots = [
+        f"\\addplot[only marks,mark=*,mark size=1.6pt,blue,fill opacity=0.6] coordinates {{{_pairs(dots)}}};",
+        "\\addlegendentry{seed}",
+        "\\addplot[only marks,mark=|,mark size=4pt,error bars/.cd,x dir=both,x explicit,error mark=none] "
+        f"coordinates {{{means}}};",
+        "\\addlegendentry{mean, interval}",
+    ]
+    for place, (who, own) in enumerate(figure.marks.items()):
         marks = [(own[name], float(row)) for row, name in enumerate(names) if name in own]
-        plots.append(f"\\addplot+[only marks,mark=diamond,mark size=3pt] coordinates {{{_pairs(marks)}}};")
+        look = MARKS[place % len(MARKS)]
+        plots.append(f"\\addplot[only marks,{look},mark size=3pt] coordinates {{{_pairs(marks)}}};")
         plots.append(f"\\addlegendentry{{{escape(who)}}}")
-    options = f"{_rows(names, figure.unit)},legend pos=outer north east,ymajorgrids"
-    return _axis(figure.title, options, "\n".join(plots))
+        dots += marks
+    low, high = min(value for value, _ in dots), max(value for value, _ in dots)
+    margin = 0.06 * (high - low) or 1.0
+    options = f"xmin={low - margin:.4g},xmax={high + margin:.4g},{_rows(names, figure.unit)}"
+    return _axis(figure.title, f"{options},legend pos=outer north east,ymajorgrids", "\n".join(plots))
+
+
+def _half(ends: tuple[float, float] | None) -> float:
+    return (ends[1] - ends[0]) / 2 if ends else 0.0
 
 
 def _ranks(figure: RankDiagram) -> str:

@@ -58,7 +58,13 @@ def rank_svg(figure: RankDiagram) -> str:
     length = min(figure.difference * (frame.right - frame.left) / (frame.x_range[1] - 1), frame.right - frame.left)
     parts.append(_line(f"M{frame.left:.1f} 38h{length:.1f}M{frame.left:.1f} 35v6m{length:.1f} -6v6", "ink"))
     cut = ", cut" if figure.difference > frame.x_range[1] - 1 else ""
-    parts.append(text(frame.left, 31, f"critical difference {figure.difference:.1f}{cut}"))
+    parts.append(
+        text(
+            frame.left,
+            31,
+            f"critical difference {figure.difference:.1f}{cut}; a bar joins rows that are not told apart",
+        )
+    )
     for place, name in enumerate(names):
         rank, on_left = figure.ranks[name], place < half
         y = first + ROW * (place if on_left else len(names) - 1 - place)

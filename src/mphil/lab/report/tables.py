@@ -123,7 +123,11 @@ def _complete(sheet: Sheet) -> dict[str, dict[str, float]]:
 
 def _about(found: MeanRanks) -> str:
     """What mean ranks are made of, and whether they say anything."""
-    test = "" if found.p is None else f"; Friedman test that all rows are alike: p {_p(found.p)}"
+    test = (
+        ""
+        if found.p is None
+        else f"; Friedman test that all rows are alike: p {'' if found.p < 0.001 else '= '}{_p(found.p)}"
+    )
     return (
         f"Mean rank over {listing(list(found.benchmarks))}, of the {len(found.ranks)} rows with all seeds on all of "
         f"them{test}; mean ranks that differ by less than {found.difference:.1f} are not told apart (Nemenyi, 0.05)."
