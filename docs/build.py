@@ -19,6 +19,7 @@ from mphil.benchmarks import BENCHMARKS
 from mphil.cli import app
 from mphil.config import EncoderConfig, TrainConfig, keyword_arguments
 from mphil.lab.cells import Request
+from mphil.lab.records import read_folder
 from mphil.lab.report.document import Document, Table
 from mphil.lab.report.markdown import table_text
 from mphil.lab.report.write import make_document
@@ -143,18 +144,24 @@ def results() -> str:
         return "\n".join([*texts, f"{NO_RECORDS} `mphil lab run SUITE` makes some, see [the lab](../lab.md).\n"])
     texts.append("Written from [the records](../../benchmarks/results), each with its command, seed and machine.\n")
     for chapter in chapters:
-        table = chapter.blocks[0]
-        if isinstance(table, Table):
+        table = next((block for block in chapter.blocks if isinstance(block, Table)), None)
+        if table is not None:
             texts.append(f"## {chapter.title}\n")
             texts += [f"{text}\n" for text in chapter.intro]
             texts.append(table_text(table) + "\n")
     return "\n".join(texts)
 
 
+def against() -> list[str]:
+    """The methods that the README is about, if they have records."""
+    known = {record["row"] for record in read_folder(RECORDS)[0]}
+    return ["mphil", "mphil+"] if "mphil" in known else []
+
+
 @cache
 def lab() -> Document:
     """The report on all records."""
-    return make_document([], RECORDS, Request())
+    return make_document([], RECORDS, Request(), against())
 
 
 def headline() -> str:

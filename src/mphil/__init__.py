@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from mphil.data.store import GraphStore
     from mphil.estimator import MPHILClassifier
     from mphil.evaluate.compare import compare
+    from mphil.lab.study import study
     from mphil.methods.base import Method
     from mphil.predictor import Predictor, load
     from mphil.task import Task
@@ -33,6 +34,7 @@ _HOMES = {
     "benchmark": "mphil.benchmarks.base",
     "compare": "mphil.evaluate.compare",
     "load": "mphil.predictor",
+    "study": "mphil.lab.study",
     "train": "mphil.training.run",
 }
 
@@ -49,6 +51,7 @@ __all__ = [
     "benchmark",
     "compare",
     "load",
+    "study",
     "train",
 ]
 

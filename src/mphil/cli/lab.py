@@ -136,25 +136,33 @@ def tune(
     typer.echo(f"next: mphil train --benchmark {benchmark} --config {best.file}")
 
 
-@verb.command(epilog="Example: mphil lab report good ablation --out report")
+@verb.command(epilog="Example: mphil lab report good ablation --against mphil+ --out report")
 def report(
     suites: Annotated[list[str] | None, typer.Argument(help="Suites. [default: all that have records]")] = None,
     records: Annotated[Path, typer.Option(help="Folder of the records.")] = RECORDS,
-    out: Annotated[Path, typer.Option(help="Folder for report.md, report.tex, report.html and the figures.")] = Path(
+    out: Annotated[Path, typer.Option(help="Folder for the HTML pages, report.md, report.tex and the figures.")] = Path(
         "report"
     ),
+    against: Annotated[
+        str | None,
+        typer.Option(
+            help="Methods to place among the others, such as mphil+,mphil; rows are tested against the first. "
+            "[default: the row that each suite names]"
+        ),
+    ] = None,
     budget: Annotated[str | None, typer.Option(help="Only this budget. [default: all that have records]")] = None,
     set_: Sets = None,
     tuned: Annotated[Path | None, typer.Option(help="Folder with tuned settings, as in `mphil lab run`.")] = None,
 ) -> None:
-    """Tables and figures from records, beside the figures of the paper."""
+    """Figures and tables from records, beside the figures of the paper: a page for each suite and each method."""
     from mphil.lab.cells import Request
     from mphil.lab.report import write_report
 
-    written = write_report(suites or [], records, out, Request(budget=budget, sets=set_ or [], tuned=tuned))
+    request = Request(budget=budget, sets=set_ or [], tuned=tuned)
+    written = write_report(suites or [], records, out, request, _words(against))
     _print_notes(written.problems)
-    typer.echo(f"{written.records:,} records in {written.tables} tables")
-    typer.echo("report: " + " · ".join(str(out / f"report.{kind}") for kind in ("html", "md", "tex")))
+    typer.echo(f"{written.records:,} records on {written.pages} pages")
+    typer.echo("report: " + " · ".join(str(out / name) for name in ("index.html", "report.md", "report.tex")))
 
 
 def _check_checkout(dirty: bool) -> None:

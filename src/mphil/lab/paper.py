@@ -1,4 +1,4 @@
-"""The figures of the paper, as they were printed: mean and standard deviation in per cent."""
+"""The figures of the paper and of others, as they were printed: mean and standard deviation in per cent."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ ROWS = {"CIGA": "ciga-v2", "G-mixup": "gmixup"}
 
 @dataclass(frozen=True)
 class Printed:
-    """A cell of a table of the paper."""
+    """A printed figure; the standard deviation is None where none was given."""
 
     mean: float
-    sd: float
+    sd: float | None = None
 
 
 @cache
@@ -29,12 +29,31 @@ def printed(table: str) -> dict[tuple[str, str], Printed]:
         >>> printed("good")["erm", "good-motif-basis"]
         Printed(mean=60.93, sd=2.11)
     """
-    text = files("mphil.lab").joinpath("paper_results.csv").read_text(encoding="utf-8")
     return {
         (row_name(line["method"]), line["benchmark"]): Printed(float(line["mean"]), float(line["std"]))
-        for line in csv.DictReader(io.StringIO(text))
+        for line in _lines("paper_results.csv")
         if line["table"] == table and line["mean"]
     }
+
+
+@cache
+def reported() -> dict[tuple[str, str], dict[str, Printed]]:
+    """(method, benchmark) to figures that others than the paper report, by who does.
+
+    Example:
+        >>> reported()["erm", "good-motif-size"]
+        {'GOOD leaderboard': Printed(mean=53.46, sd=4.08)}
+    """
+    found: dict[tuple[str, str], dict[str, Printed]] = {}
+    for line in _lines("reported.csv"):
+        figure = Printed(float(line["mean"]), float(line["std"]) if line["std"] else None)
+        found.setdefault((line["method"], line["benchmark"]), {})[line["source"]] = figure
+    return found
+
+
+def _lines(name: str) -> list[dict[str, str]]:
+    text = files("mphil.lab").joinpath(name).read_text(encoding="utf-8")
+    return list(csv.DictReader(io.StringIO(text)))
 
 
 def row_name(printed_name: str) -> str:

@@ -176,8 +176,9 @@ def read_folder(folder: Path) -> tuple[list[Record], list[str]]:
         for record in records:
             if record["cell"] not in found:
                 found[record["cell"]] = record
-            elif scores(record) != scores(found[record["cell"]]):
-                problems.append(f"{path.name}: cell {record['cell']} has two records that disagree; the first is taken")
+            else:
+                agree = "agree" if scores(record) == scores(found[record["cell"]]) else "disagree"
+                problems.append(f"{path.name}: cell {record['cell']} has two records that {agree}; the first is taken")
     return list(found.values()), problems
 
 

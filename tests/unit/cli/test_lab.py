@@ -152,13 +152,17 @@ class TestReport:
             file.write("nonsense\n")
         ended = call("lab", "report", suite, "--records", tmp_path / "r", "--out", tmp_path / "out")
         assert ended.code == 0
-        assert ended.out.startswith("2 records in 2 tables\n")
+        assert ended.out.startswith("2 records on 3 pages\n")
         assert ended.err.startswith("note: tiny.jsonl:3: not a record (broken JSON: 'nonsense')")
-        assert sorted(path.name for path in (tmp_path / "out").glob("report.*")) == [
-            "report.html",
-            "report.md",
-            "report.tex",
-        ]
+        assert {"index.html", "report.md", "report.tex"} <= {path.name for path in (tmp_path / "out").iterdir()}
+
+    def test_against_a_method_that_has_no_row(self, suite, tmp_path):
+        RecordFile(tmp_path / "r" / "tiny.jsonl").append(record(expand(load_suite(str(suite)))[0]))
+        words = ["lab", "report", suite, "--records", tmp_path / "r", "--out", tmp_path / "out"]
+        ended = call(*words, "--against", "ermm")
+        assert ended.code == 2
+        assert "'ermm'" in ended.err
+        assert call(*words, "--against", "erm").code == 0
 
     def test_nothing_there(self, tmp_path):
         ended = call("lab", "report", "--records", tmp_path / "none", "--out", tmp_path / "out")

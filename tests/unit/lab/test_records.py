@@ -143,7 +143,7 @@ class TestReading:
         (tmp_path / "compare-x.jsonl").write_text('{"command": "mphil train", "benchmark": "x"}\n')
         found, problems = read_folder(tmp_path)
         assert sorted(r["cell"] for r in found) == ["0001", "0002"]
-        assert problems == []
+        assert problems == ["b.jsonl: cell 0001 has two records that agree; the first is taken"]
 
     def test_records_that_disagree_are_named(self, tmp_path):
         RecordFile(tmp_path / "a.jsonl").append(record(CELLS[0], 0.5))

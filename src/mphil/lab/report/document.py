@@ -16,6 +16,7 @@ class Table:
         rows: the cells; the first of a row is its name.
         strong: (row, column) of the cells to stand out.
         notes: footnotes.
+        folded: details, which a page shows when they are asked for.
     """
 
     caption: str
@@ -23,6 +24,7 @@ class Table:
     rows: Sequence[Sequence[str]]
     strong: frozenset[tuple[int, int]] = frozenset()
     notes: Sequence[str] = ()
+    folded: bool = False
 
     def without(self, names: Collection[str], empty: str) -> Table:
         """The table without those of the named columns in which every cell is empty."""
@@ -68,6 +70,46 @@ class Bars:
 
 
 @dataclass(frozen=True)
+class Dots:
+    """Every value of every row as a dot, with the interval of their mean.
+
+    Attributes:
+        title: what is drawn.
+        unit: of the values.
+        values: row to its values, in the order of drawing.
+        intervals: row to the ends of the interval of its mean.
+        marks: who reports to row to figure.
+        caption: over how many seeds, under which selection rule and budget.
+    """
+
+    title: str
+    unit: str
+    values: Mapping[str, Sequence[float]]
+    intervals: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    marks: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    caption: str = ""
+
+
+@dataclass(frozen=True)
+class RankDiagram:
+    """A critical-difference diagram: mean ranks, and bars over rows that are not told apart.
+
+    Attributes:
+        title: what is drawn.
+        ranks: row to mean rank, the best first.
+        difference: the critical difference.
+        groups: rows that lie within it.
+        caption: over which benchmarks.
+    """
+
+    title: str
+    ranks: Mapping[str, float]
+    difference: float
+    groups: Sequence[Sequence[str]]
+    caption: str = ""
+
+
+@dataclass(frozen=True)
 class Scatter:
     """Points in the plane, with the number of the class of each."""
 
@@ -86,12 +128,13 @@ class Molecules:
     caption: str = ""
 
 
-Block = Table | Curves | Bars | Scatter | Molecules
+Drawn = Curves | Bars | Dots | RankDiagram | Scatter
+Block = Table | Drawn | Molecules
 
 
 @dataclass(frozen=True)
 class Chapter:
-    """A suite under one budget.
+    """A suite under one budget, or a page about a method.
 
     Attributes:
         name: word to call it by in file names and links.
@@ -99,18 +142,27 @@ class Chapter:
         intro: paragraphs.
         blocks: tables and figures.
         commands: (what, command) of every run.
+        page: name of the HTML file that it is in, without the ending.
     """
 
     name: str
     title: str
     intro: Sequence[str]
     blocks: Sequence[Block]
-    commands: Sequence[tuple[str, str]]
+    commands: Sequence[tuple[str, str]] = ()
+    page: str = "index"
 
 
 @dataclass(frozen=True)
 class Document:
-    """A whole report: its chapters, and a sentence about everything that was left out."""
+    """A whole report.
+
+    Attributes:
+        chapters: suites.
+        problems: a sentence about everything that was left out.
+        cards: a page for each method.
+    """
 
     chapters: Sequence[Chapter]
-    problems: Sequence[str]
+    problems: Sequence[str] = ()
+    cards: Sequence[Chapter] = ()

@@ -7,10 +7,10 @@ from dataclasses import replace
 from statistics import mean
 
 from mphil.lab.records import Record
-from mphil.lab.report.document import Bars, Block, Curves, Molecules, Scatter, Table
+from mphil.lab.report.document import Bars, Block, Curves, Dots, Molecules, RankDiagram, Scatter, Table
 from mphil.lab.report.gather import Entry, Sheet
-from mphil.lab.report.tables import NONE, PLAIN, caption, spread
-from mphil.lab.statistics import centre_and_spread
+from mphil.lab.report.tables import NONE, PLAIN, caption, pooled_ranks, sheet_ranks, spread
+from mphil.lab.statistics import MeanRanks, centre_and_spread, t_interval
 from mphil.page.text import listing
 
 HEALTH = {
@@ -28,14 +28,72 @@ def figures(sheet: Sheet) -> list[Block]:
     """What the suite says shall be drawn; a figure without records is left out."""
     draw = {
         "": lambda sheet: [],
+        "bars": lambda sheet: [],
         "curve": _curves,
-        "bars": _bars,
         "time": _times,
         "separability": _separability,
         "prototypes": _prototypes,
         "health": _health,
     }
     return draw[sheet.suite.figure](sheet)
+
+
+def score_figures(sheet: Sheet) -> list[Block]:
+    """Every seed of every row on each benchmark, and the mean ranks over benchmarks."""
+    charts: list[Block] = [chart for benchmark in sheet.benchmarks for chart in dots(sheet, benchmark)]
+    return [*charts, *rank_diagram(sheet)]
+
+
+def dots(sheet: Sheet, benchmark: str) -> Iterable[Dots]:
+    """A row of dots for each row with scores, the best mean first, with what the paper and others report."""
+    entries = {row: e for row in sheet.rows if (e := sheet.entries[row, benchmark]).scores()}
+    if not entries:
+        return
+    scores = {row: list(entry.scores().values()) for row, entry in entries.items()}
+    ordered = dict(sorted(scores.items(), key=lambda item: -mean(item[1])))
+    marks = {"paper": {row: e.paper.mean for row, e in entries.items() if e.paper}}
+    for row, entry in entries.items():
+        for source, figure in entry.others.items():
+            marks.setdefault(source, {})[row] = figure.mean
+    known = {row: ends for row, values in ordered.items() if (ends := t_interval(values))}
+    seeds = sorted(map(len, scores.values()))
+    told = (
+        f"{seeds[0]} to {seeds[-1]} seeds"
+        if seeds[0] < seeds[-1]
+        else "one seed"
+        if seeds[0] == 1
+        else f"{seeds[0]} seeds"
+    )
+    what = f"A dot is a seed ({told}), the bar their mean" + (", the line its 95 % t interval" if known else "")
+    yield Dots(
+        benchmark,
+        SCORE,
+        ordered,
+        known,
+        {who: own for who, own in marks.items() if own},
+        caption(sheet, what, benchmark),
+    )
+
+
+def rank_diagram(sheet: Sheet) -> Iterable[RankDiagram]:
+    """The critical-difference diagram, where three rows or more are complete on two benchmarks."""
+    yield from _ranks("Mean rank", sheet_ranks(sheet))
+
+
+def pooled_diagrams(sheets: Iterable[Sheet]) -> list[Block]:
+    """A critical-difference diagram over the benchmarks of several suites, for each budget."""
+    found = pooled_ranks(sheets)
+    return [chart for budget, own in found.items() for chart in _ranks(f"Mean rank, budget {budget}", own)]
+
+
+def _ranks(title: str, found: MeanRanks | None) -> Iterable[RankDiagram]:
+    if found and len(found.ranks) > 2:
+        test = "" if found.p is None else f"; Friedman test: p = {found.p:.3g}"
+        told = (
+            f"Over {listing(list(found.benchmarks))}{test}; mean ranks that differ by less than "
+            f"{found.difference:.1f} are not told apart (Nemenyi, 0.05)"
+        )
+        yield RankDiagram(title, found.ranks, found.difference, found.groups, told)
 
 
 def _curves(sheet: Sheet) -> list[Block]:
@@ -58,14 +116,6 @@ def _curves(sheet: Sheet) -> list[Block]:
             caption(shown, over_seeds(len(own) for of in drawn.values() for own in of if own)),
         )
     ]
-
-
-def _bars(sheet: Sheet) -> list[Block]:
-    charts: list[Block] = []
-    for benchmark in sheet.benchmarks:
-        known = {row: list(sheet.entries[row, benchmark].scores().values()) for row in sheet.rows}
-        charts += _chart(sheet, f"{sheet.suite.title}: {benchmark}", SCORE, known, benchmark)
-    return charts
 
 
 def _times(sheet: Sheet) -> list[Block]:

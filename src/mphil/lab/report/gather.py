@@ -9,13 +9,17 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
+from mphil.benchmarks.base import BENCHMARKS
 from mphil.lab.cells import Cell, Request, expand
-from mphil.lab.paper import Printed, printed
+from mphil.lab.paper import Printed, printed, reported
 from mphil.lab.records import FAILED, Record, RecordFile
 from mphil.lab.suite import Suite
+from mphil.methods.base import METHODS
 
 PER_CENT = 100.0
 SHOWN_COMMANDS = 3
+SMOKE = "smoke"
+"""The budget that only shows that everything runs: its scores are not ranked or tested."""
 
 
 @dataclass(frozen=True)
@@ -27,6 +31,7 @@ class Entry:
         records: the records it is made of, by seed.
         wanted: how many seeds there should be.
         paper: what the paper printed.
+        others: who else reports a figure, and which.
         note: why it is not `run`.
         selection: the rule that chose the epochs.
     """
@@ -35,18 +40,24 @@ class Entry:
     records: tuple[Record, ...] = ()
     wanted: int = 0
     paper: Printed | None = None
+    others: Mapping[str, Printed] = field(default_factory=dict)
     note: str = ""
     selection: str = "ood_val"
 
-    def scores(self, part: str = "ood_test") -> dict[int, float]:
-        """Seed to score in per cent, at the chosen epoch; seeds without one are left out."""
-        chosen = {r["seed"]: _chosen(r, self.selection)["scores"].get(part) for r in self.records}
-        return {seed: PER_CENT * score for seed, score in chosen.items() if score is not None}
+    def scores(self, part: str = "ood_test", rule: str = "") -> dict[int, float]:
+        """Seed to score in per cent; seeds without one are left out.
 
-    def last(self) -> dict[int, float]:
-        """Seed to OOD test score in per cent at the last epoch, which nobody chose."""
-        found = {record["seed"]: record["last"]["scores"].get("ood_test") for record in self.records}
+        Args:
+            part: part of the data.
+            rule: `ood_val`, `id_val`, `last`, `last5` (mean of the last five epochs); the suite's when empty.
+        """
+        found = {record["seed"]: _scores(record, rule or self.selection).get(part) for record in self.records}
         return {seed: PER_CENT * score for seed, score in found.items() if score is not None}
+
+    @property
+    def complete(self) -> bool:
+        """Whether every seed that the suite asks for has a score."""
+        return 0 < self.wanted <= len(self.scores())
 
     def seconds(self) -> list[float]:
         """Seconds of an epoch, by seed."""
@@ -62,12 +73,19 @@ class Sheet:
         request: under which budget and with which other settings.
         efforts: benchmark to what was spent on it, in words.
         entries: (row, benchmark) to what was found.
+        against: the row that all others are tested against; none when empty.
     """
 
     suite: Suite
     request: Request
     efforts: dict[str, str] = field(default_factory=dict)
     entries: dict[tuple[str, str], Entry] = field(default_factory=dict)
+    against: str = ""
+
+    @property
+    def ranked(self) -> bool:
+        """Whether its scores are worth ranks and tests."""
+        return self.budget != SMOKE
 
     @property
     def budget(self) -> str:
@@ -104,7 +122,7 @@ def fill(suite: Suite, request: Request, records: Sequence[Record], failures: Se
     cells: dict[tuple[str, str], list[Cell]] = defaultdict(list)
     for cell in expand(suite, request):
         cells[cell.row, cell.benchmark].append(cell)
-    sheet = Sheet(suite, request)
+    sheet = Sheet(suite, request, against=suite.against)
     reference = printed(suite.reference) if suite.reference else {}
     failed = {record["setting"]: record["error"] for record in failures}
     by_setting = defaultdict(list)
@@ -115,7 +133,12 @@ def fill(suite: Suite, request: Request, records: Sequence[Record], failures: Se
         setting = group[0].setting
         sheet.efforts[benchmark] = describe_effort(group[0])
         entry = _entry(by_setting[setting], len(group), failed.get(setting, ""))
-        sheet.entries[row, benchmark] = replace(entry, paper=reference.get((row, benchmark)), selection=suite.selection)
+        sheet.entries[row, benchmark] = replace(
+            entry,
+            paper=reference.get((row, benchmark)),
+            others=reported().get((row, benchmark), {}),
+            selection=suite.selection,
+        )
     return sheet
 
 
@@ -126,6 +149,25 @@ def describe_effort(cell: Cell) -> str:
         if share < 1:
             parts.append(f"{PER_CENT * share:g} % of the {what} graphs")
     return ", ".join(parts)
+
+
+def known_names(records: Iterable[Record]) -> tuple[list[Record], list[str]]:
+    """The records of methods and benchmarks that exist here, and a sentence about those of each other one."""
+    kept, strange = [], Counter[tuple[str, str]]()
+    for record in records:
+        unknown = [
+            (kind, record[kind])
+            for kind, names in (("method", METHODS), ("benchmark", BENCHMARKS))
+            if record[kind] not in names
+        ]
+        strange.update(unknown[:1])
+        if not unknown:
+            kept.append(record)
+    return kept, [
+        f"{kind} {str(name)[:40]!r} is not known here: {count} of its records are left out; "
+        "give the file that defines it with --plugin"
+        for (kind, name), count in sorted(strange.items())
+    ]
 
 
 def same_data(records: Iterable[Record]) -> tuple[list[Record], list[str]]:
@@ -190,8 +232,9 @@ def _shares(budget: Mapping[str, object]) -> list[object]:
     return [budget["fraction"], budget["eval_fraction"]]
 
 
-def _chosen(record: Record, rule: str) -> Record:
-    """The epoch that a rule chose; no scores where it could not choose."""
-    if rule == "last":
-        return dict(record["last"])
-    return dict(record["selections"].get(rule, {"scores": {}}))
+def _scores(record: Record, rule: str) -> Mapping[str, float | None]:
+    """The scores under a rule; none where it could not choose, or where the record is older than the rule."""
+    if rule == "last5":
+        return record.get("last5") or {}
+    chosen: Record = record["last"] if rule == "last" else record["selections"].get(rule, {})
+    return dict(chosen.get("scores", {}))

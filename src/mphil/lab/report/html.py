@@ -1,26 +1,52 @@
-"""A report as one HTML page that needs nothing else."""
+"""A report as HTML pages: an index, one a suite and one a method; each needs nothing but itself."""
 
 from __future__ import annotations
 
-from mphil.lab.report.document import Bars, Chapter, Curves, Document, Molecules, Scatter, Table
+from collections.abc import Sequence
+from urllib.parse import quote
+
+from mphil.lab.report.document import Chapter, Document, Drawn, Molecules, Table
 from mphil.lab.report.pictures import drawings, svg
 from mphil.page.document import Cell, RowGroup, command, details, page, resource, section, table
 from mphil.page.text import escape
 
+INDEX = "index"
 LONG = 32
 """Letters from which on a cell is running text and may wrap."""
 WIDE = 9
 """Columns from which on a table is set smaller, to be seen without scrolling."""
 
 
-def html(document: Document) -> str:
-    """The whole report."""
-    links = "".join(f'<li><a href="#{c.name}">{escape(c.title)}</a></li>' for c in document.chapters)
-    parts = [f"<h1>Report</h1><nav><ul>{links}</ul></nav>", *map(_chapter, document.chapters)]
+def html(document: Document) -> dict[str, str]:
+    """Name of a file to its text."""
+    pages: dict[str, list[Chapter]] = {INDEX: []}
+    for chapter in (*document.chapters, *document.cards):
+        pages.setdefault(chapter.page, []).append(chapter)
+    return {
+        f"{name}.html": _page("Report", [*map(_chapter, own), *_contents(document)])
+        if name == INDEX
+        else _page(own[0].title, [*map(_chapter, own)], back=True)
+        for name, own in pages.items()
+    }
+
+
+def _page(title: str, parts: Sequence[str], *, back: bool = False) -> str:
+    top = f'<nav><a href="{INDEX}.html">Report</a></nav>' if back else "<h1>Report</h1>"
+    body = f"<main>{top}{''.join(parts)}</main>"
+    return page(title, body, styles=[resource("report.css")], scripts=[resource("sort.js")])
+
+
+def _contents(document: Document) -> list[str]:
+    """The lists of suites and methods, and of what was left out."""
+    suites = [chapter for chapter in document.chapters if chapter.page != INDEX]
+    parts = []
+    for identifier, title, chapters in (("suites", "Suites", suites), ("methods", "Methods", document.cards)):
+        links = "".join(f'<li><a href="{quote(c.page)}.html#{c.name}">{escape(c.title)}</a></li>' for c in chapters)
+        parts += [section(identifier, title, f'<ul class="links">{links}</ul>')] if chapters else []
     if document.problems:
         items = "".join(f"<li>{escape(problem)}</li>" for problem in document.problems)
         parts.append(section("left-out", "Left out", f"<ul>{items}</ul>"))
-    return page("Report", f"<main>{''.join(parts)}</main>", styles=[resource("report.css")])
+    return parts
 
 
 def _chapter(chapter: Chapter) -> str:
@@ -30,10 +56,10 @@ def _chapter(chapter: Chapter) -> str:
     drawn = [block for block in chapter.blocks if not isinstance(block, Table | Molecules)]
     figures = f'<div class="figures">{"".join(map(_figure, drawn))}</div>' if drawn else ""
     others = [_block(block) for block in chapter.blocks if isinstance(block, Table | Molecules)]
-    return section(chapter.name, chapter.title, intro, *others, figures, unfold)
+    return section(chapter.name, chapter.title, intro, figures, *others, unfold)
 
 
-def _figure(block: Curves | Bars | Scatter) -> str:
+def _figure(block: Drawn) -> str:
     told = f"<figcaption>{escape(block.caption)}</figcaption>" if block.caption else ""
     return f"<figure>{svg(block)}{told}</figure>"
 
@@ -51,5 +77,6 @@ def _block(block: Table | Molecules) -> str:
     ]
     running = {column for cells in block.rows for column, text in enumerate(cells) if column and len(text) > LONG}
     # Where there is running text it gives way; where there is none, numbers have to.
-    kind = ("wide" if running else "wide tight") if len(block.header) >= WIDE else ""
-    return above + table(what, block.header, [RowGroup(rows)], running=running, kind=kind) + notes
+    size = ("wide" if running else "wide tight") if len(block.header) >= WIDE else ""
+    shown = table(what, block.header, [RowGroup(rows)], running=running, kind=f"sortable {size}".strip())
+    return details(what, above + shown + notes) if block.folded else above + shown + notes

@@ -2,7 +2,22 @@
 
 from __future__ import annotations
 
-from mphil.lab.report.document import Bars, Block, Chapter, Curves, Document, Molecules, Scatter, Table
+from collections.abc import Iterable
+from statistics import mean
+
+from mphil.lab.report.document import (
+    Bars,
+    Block,
+    Chapter,
+    Curves,
+    Document,
+    Dots,
+    Drawn,
+    Molecules,
+    RankDiagram,
+    Scatter,
+    Table,
+)
 
 PREAMBLE = r"""\documentclass{article}
 \usepackage[a4paper,landscape,margin=15mm]{geometry}
@@ -22,6 +37,10 @@ SPECIAL = {
     ">": r"\textgreater{}",
     "|": r"\textbar{}",
 } | {sign: f"\\{sign}" for sign in "&%$#_"}
+
+
+MARKS = ("mark=diamond,red", "mark=square,violet", "mark=triangle,teal", "mark=o,orange")
+"""Looks of the figures that others report."""
 
 
 def latex(document: Document) -> str:
@@ -73,10 +92,18 @@ def _block(block: Block) -> str:
     if isinstance(block, Table):
         return table_text(block)
     if isinstance(block, Molecules):
-        return escape(f"{block.title}: see report.html. {block.caption}")
+        return escape(f"{block.title}: see the HTML page. {block.caption}")
+    return _figure(_drawn(block), block.caption)
+
+
+def _drawn(block: Drawn) -> str:
     if isinstance(block, Curves):
-        return _figure(_curves(block), block.caption)
-    return _figure(_bars(block) if isinstance(block, Bars) else _scatter(block), block.caption)
+        return _curves(block)
+    if isinstance(block, Dots):
+        return _dots(block)
+    if isinstance(block, RankDiagram):
+        return _ranks(block)
+    return _bars(block) if isinstance(block, Bars) else _scatter(block)
 
 
 def _figure(drawn: str, caption: str) -> str:
@@ -105,17 +132,61 @@ def _curves(figure: Curves) -> str:
 
 
 def _bars(figure: Bars) -> str:
-    names = list(figure.values)
-    ticks = ",".join(f"{{{escape(name)}}}" for name in names)
-    options = (
-        f"xbar,xmin=0,y dir=reverse,xlabel={{{escape(figure.unit)}}},ytick={{{','.join(map(str, range(len(names))))}}},"
-        f"yticklabels={{{ticks}}},height={3 + 0.6 * len(names):.1f}cm,width=12cm"
-    )
     points = " ".join(
-        f"({figure.values[name]:.4g},{row}) +- ({figure.errors.get(name, 0.0):.4g},0)" for row, name in enumerate(names)
+        f"({value:.4g},{row}) +- ({figure.errors.get(name, 0.0):.4g},0)"
+        for row, (name, value) in enumerate(figure.values.items())
     )
     plot = f"\\addplot+[error bars/.cd,x dir=both,x explicit] coordinates {{{points}}};"
-    return _axis(figure.title, options, plot)
+    return _axis(figure.title, f"xbar,xmin=0,{_rows(figure.values, figure.unit)}", plot)
+
+
+def _dots(figure: Dots) -> str:
+    """A line of dots a row, with the mean and its interval, which is cut at the frame; marks have a legend."""
+    names = list(figure.values)
+    dots = [(value, float(row)) for row, name in enumerate(names) for value in figure.values[name]]
+    means = " ".join(
+        f"({mean(values):.4g},{row}) +- ({_half(figure.intervals.get(name)):.4g},0)"
+        for row, (name, values) in enumerate(figure.values.items())
+    )
+    plots = [
+        f"\\addplot[only marks,mark=*,mark size=1.6pt,blue,fill opacity=0.6] coordinates {{{_pairs(dots)}}};",
+        "\\addlegendentry{seed}",
+        "\\addplot[only marks,mark=|,mark size=4pt,error bars/.cd,x dir=both,x explicit,error mark=none] "
+        f"coordinates {{{means}}};",
+        "\\addlegendentry{mean, interval}",
+    ]
+    for place, (who, own) in enumerate(figure.marks.items()):
+        marks = [(own[name], float(row)) for row, name in enumerate(names) if name in own]
+        look = MARKS[place % len(MARKS)]
+        plots.append(f"\\addplot[only marks,{look},mark size=3pt] coordinates {{{_pairs(marks)}}};")
+        plots.append(f"\\addlegendentry{{{escape(who)}}}")
+        dots += marks
+    low, high = min(value for value, _ in dots), max(value for value, _ in dots)
+    margin = 0.06 * (high - low) or 1.0
+    options = f"xmin={low - margin:.4g},xmax={high + margin:.4g},{_rows(names, figure.unit)}"
+    return _axis(figure.title, f"{options},legend pos=outer north east,ymajorgrids", "\n".join(plots))
+
+
+def _half(ends: tuple[float, float] | None) -> float:
+    return (ends[1] - ends[0]) / 2 if ends else 0.0
+
+
+def _ranks(figure: RankDiagram) -> str:
+    """Rows whose lines, half a critical difference to both sides, do not overlap are told apart."""
+    half = figure.difference / 2
+    points = " ".join(f"({rank:.4g},{row}) +- ({half:.4g},0)" for row, rank in enumerate(figure.ranks.values()))
+    plot = f"\\addplot+[only marks,error bars/.cd,x dir=both,x explicit] coordinates {{{points}}};"
+    return _axis(figure.title, _rows(figure.ranks, "mean rank, half a critical difference to both sides"), plot)
+
+
+def _rows(names: Iterable[str], x_label: str) -> str:
+    """Options of an axis with a name for every row, the first at the top."""
+    ticks = [f"{{{escape(name)}}}" for name in names]
+    return (
+        f"y dir=reverse,xlabel={{{escape(x_label)}}},ytick={{{','.join(map(str, range(len(ticks))))}}},"
+        f"yticklabels={{{','.join(ticks)}}},ymin=-0.7,ymax={len(ticks) - 0.3:.1f},"
+        f"height={3 + 0.45 * len(ticks):.1f}cm,width=12cm"
+    )
 
 
 def _scatter(figure: Scatter) -> str:

@@ -53,7 +53,7 @@ def _block(block: Block, chapter: str, number: int) -> str:
         return table_text(block)
     if isinstance(block, Molecules):
         lines = [f"- `{smiles}`: {escape(text)}" for smiles, _, text in block.drawings]
-        return f"{escape(block.title)} (drawn in report.html):\n\n" + "\n".join(lines) + _told(block.caption)
+        return f"{escape(block.title)} (drawn on the HTML page):\n\n" + "\n".join(lines) + _told(block.caption)
     return f"![{escape(block.title)}]({figure_file(chapter, number)})" + _told(block.caption)
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 
 from mphil.chem.draw import molecule_svg
-from mphil.lab.report.document import Bars, Curves, Molecules, Scatter
+from mphil.lab.report.document import Bars, Curves, Dots, Drawn, Molecules, RankDiagram, Scatter
+from mphil.lab.report.score_charts import dots_svg, rank_svg, text
 from mphil.page.document import image
 from mphil.page.palette import CLASSES, paint
 from mphil.page.svg import LETTER, line_chart, picture
@@ -19,7 +20,7 @@ LEGEND, PER_LINE = 70, 4
 """Room of a class in a legend, and how many stand in a line."""
 
 
-def svg(figure: Curves | Bars | Scatter) -> str:
+def svg(figure: Drawn) -> str:
     """A figure as the text of an SVG file."""
     if isinstance(figure, Curves):
         return line_chart(
@@ -32,17 +33,21 @@ def svg(figure: Curves | Bars | Scatter) -> str:
             log=figure.log,
             size=(WIDTH, max(SIDE, MARGINS + ROW * len(figure.series))),
         )
+    if isinstance(figure, Dots):
+        return dots_svg(figure)
+    if isinstance(figure, RankDiagram):
+        return rank_svg(figure)
     return _bars(figure) if isinstance(figure, Bars) else _scatter(figure)
 
 
 def drawings(figure: Molecules) -> str:
     """Molecules as HTML, each with its caption; atoms are shaded from the least to the most important."""
     figures = []
-    for smiles, weights, text in figure.drawings:
+    for smiles, weights, words in figure.drawings:
         low, high = min(weights, default=0.0), max(weights, default=0.0)
         relative = [(weight - low) / (high - low) if high > low else 0.0 for weight in weights]
         drawing = image(molecule_svg(smiles, weights=relative), smiles)
-        figures.append(f"<figure>{drawing}<figcaption>{escape(text)}</figcaption></figure>")
+        figures.append(f"<figure>{drawing}<figcaption>{escape(words)}</figcaption></figure>")
     told = f'<p class="note">{escape(figure.caption)}</p>' if figure.caption else ""
     return f'<h3>{escape(figure.title)}</h3>{told}<div class="trio">{"".join(figures)}</div>'
 
@@ -52,12 +57,12 @@ def _bars(figure: Bars) -> str:
     right, top = WIDTH - 90, 44
     ends = [value + figure.errors.get(name, 0.0) for name, value in figure.values.items()]
     scale = (right - left) / (max(ends) or 1.0)
-    parts = [_text(0, 13, figure.title, "ink", 600), _text(0, 31, figure.unit)]
+    parts = [text(0, 13, figure.title, "ink", 600), text(0, 31, figure.unit)]
     for row, (name, value) in enumerate(figure.values.items()):
         y, error = top + ROW * row, figure.errors.get(name)
         length = max(0.0, value) * scale
         told = number(value, 2) + (f" ± {number(error, 2)}" if error is not None else "")
-        parts.append(_text(0, y + 12, name[:MOST_LETTERS]))
+        parts.append(text(0, y + 12, name[:MOST_LETTERS]))
         parts.append(
             f'<g><title>{escape(f"{name}: {told}")}</title><rect x="{number(left)}" y="{y}" '
             f'width="{number(length, 1)}" height="{ROW - 6}" rx="1.5" {paint(fill="blue")}/></g>'
@@ -69,7 +74,7 @@ def _bars(figure: Bars) -> str:
                 f'<path d="M{number(start, 1)} {y + 8}H{number(tip, 1)}" stroke-width="1.3" '
                 f"{paint(stroke='ink', fill='none')}/>"
             )
-        parts.append(_text(tip + 6, y + 12, told, "ink"))
+        parts.append(text(tip + 6, y + 12, told, "ink"))
     return picture("".join(parts), (WIDTH, top + ROW * len(figure.values)), figure.title)
 
 
@@ -77,10 +82,10 @@ def _scatter(figure: Scatter) -> str:
     columns = list(zip(*figure.points, strict=True))
     spans = [(min(column), (max(column) - min(column)) or 1.0) for column in columns]
     classes = sorted(set(figure.labels))
-    parts = [_text(0, 13, figure.title, "ink", 600)]
+    parts = [text(0, 13, figure.title, "ink", 600)]
     for place, label in enumerate(classes):
         x, y = LEGEND * (place % PER_LINE), 31 + ROW * (place // PER_LINE)
-        parts.append(_dot(5 + x, y - 4, label, 4) + _text(13 + x, y, f"class {label}", "ink"))
+        parts.append(_dot(5 + x, y - 4, label, 4) + text(13 + x, y, f"class {label}", "ink"))
     top = 24 + ROW * math.ceil(len(classes) / PER_LINE)
     for point, label in zip(figure.points, figure.labels, strict=True):
         x, y = (10 + (SIDE - 20) * (value - low) / span for value, (low, span) in zip(point, spans, strict=True))
@@ -93,8 +98,3 @@ def _dot(x: float, y: float, label: int, radius: float) -> str:
     colour = CLASSES[label % len(CLASSES)]
     look = paint(fill=colour) if label < len(CLASSES) else paint(fill="none", stroke=colour)
     return f'<circle cx="{number(x, 1)}" cy="{number(y, 1)}" r="{radius}" {look}/>'
-
-
-def _text(x: float, y: float, text: str, colour: str = "muted", weight: int = 400) -> str:
-    place = f'x="{number(x, 1)}" y="{number(y, 1)}" font-weight="{weight}"'
-    return f"<text {place} {paint(fill=colour)}>{escape(text)}</text>"

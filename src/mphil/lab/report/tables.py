@@ -1,20 +1,35 @@
-"""The tables of a report: where MPHIL stands, and of each sheet one over all benchmarks and one for each of them."""
+"""The tables of a sheet: one over all benchmarks, one for each of them, and where a method stands among the others."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from statistics import mean
 
+from mphil.lab.paper import Printed
 from mphil.lab.report.document import Table
 from mphil.lab.report.gather import Entry, Sheet
-from mphil.lab.statistics import bootstrap_interval, centre_and_spread, paired_p, ranks, signed_rank_p
+from mphil.lab.statistics import (
+    MeanRanks,
+    centre_and_spread,
+    differences,
+    holm,
+    mean_ranks,
+    paired_p,
+    ranks,
+    seed_agreement,
+    t_interval,
+)
 from mphil.methods.base import METHODS
 from mphil.page.text import listing
 
 NONE = "-"
+PLAIN = "erm"
+"""The baseline of every method."""
 METRICS = {"roc_auc": "ROC-AUC", "average_precision": "average precision"}
 WORDS = {"missing": "not run", "failed": "failed", "refused": "n/a"}
+RULES = {"ood_val": "best OOD val", "id_val": "best ID val", "last": "last epoch", "last5": "last 5 epochs"}
+"""What chooses the epochs of a score, as it stands over a column."""
+SHOWN_RULES = ("ood_val", "id_val", "last5")
 
 
 def caption(sheet: Sheet, what: str, benchmark: str | None = None) -> str:
@@ -22,6 +37,8 @@ def caption(sheet: Sheet, what: str, benchmark: str | None = None) -> str:
     rule = "last epoch" if sheet.suite.selection == "last" else f"epoch chosen on {sheet.suite.selection}"
     spent = sheet.efforts[benchmark] if benchmark else _all_efforts(sheet.efforts)
     told = [what, rule, f"budget {sheet.budget} ({spent})"]
+    if not sheet.ranked:
+        told.append("too little for ranks and tests")
     if sheet.suite.published:
         told.append("published hyperparameters where there are any")
     if sheet.suite.tuned:
@@ -42,29 +59,15 @@ def _all_efforts(efforts: Mapping[str, str]) -> str:
 
 
 def overview(sheet: Sheet) -> Table:
-    """Rows by benchmarks: mean (sd) of the OOD test score, and in brackets the difference to the paper.
-
-    The mean rank is over the benchmarks on which all rows have as many seeds: first of two is no better than third of
-    ten.
-    """
-    header = ["method", *sheet.benchmarks, "mean rank"]
-    places = {benchmark: _ranks(sheet, benchmark) for benchmark in sheet.benchmarks}
-    unfinished = {
-        benchmark
-        for (row, benchmark), entry in sheet.entries.items()
-        if entry.state == "missing" or (entry.scores() and places[benchmark] and row not in places[benchmark])
-    }
-    means = {row: _means(sheet, row) for row in sheet.rows}
-    against = sheet.suite.against
-    tested = {row: signed_rank_p(means[row], means[against]) for row in sheet.rows} if against else {}
-    if any(p is not None for p in tested.values()):
-        header.append(f"p against {against}")
+    """Rows by benchmarks: mean (sd) of the OOD test score, in brackets the difference to the paper, and mean ranks."""
+    found = sheet_ranks(sheet)
+    header = ["method", *sheet.benchmarks, *(["mean rank"] if found else [])]
     rows, notes = [], _Notes()
     for row in sheet.rows:
         cells = [_brief(sheet.entries[row, benchmark], notes) for benchmark in sheet.benchmarks]
-        own = [of[row] for benchmark, of in places.items() if benchmark not in unfinished and row in of]
-        line = [row, *cells, f"{mean(own):.1f}" if own else NONE]
-        rows.append([*line, _p(tested[row])] if len(header) > len(line) else line)
+        rank = [f"{found.ranks[row]:.1f}" if row in found.ranks else NONE] if found else []
+        rows.append([row, *cells, *rank])
+    places = {benchmark: _ranks(sheet, benchmark) for benchmark in sheet.benchmarks}
     strong = {
         (number, column)
         for column, benchmark in enumerate(sheet.benchmarks, start=1)
@@ -74,7 +77,61 @@ def overview(sheet: Sheet) -> Table:
     what = "OOD test score in per cent, mean (sd) over seeds"
     if any(entry.paper for entry in sheet.entries.values()):
         what += " [difference to the paper]"
-    return Table(caption(sheet, what), header, rows, frozenset(strong), [*notes.texts, *_states(sheet)])
+    about = [_about(found)] if found else []
+    return Table(caption(sheet, what), header, rows, frozenset(strong), [*about, *notes.texts, *_states(sheet)])
+
+
+def sheet_ranks(sheet: Sheet) -> MeanRanks | None:
+    """Mean ranks of the complete rows of a sheet; None under a budget whose scores are not ranked."""
+    return mean_ranks(_complete(sheet)) if sheet.ranked else None
+
+
+def pooled_ranks(sheets: Iterable[Sheet]) -> dict[str, MeanRanks]:
+    """Budget to mean ranks over the benchmarks of all its suites that compare methods, where there are several.
+
+    A benchmark counts once, in the first suite that has complete rows on it: scores of different suites are not mixed.
+    """
+    pools: dict[str, dict[str, dict[str, float]]] = {}
+    suites: dict[str, set[str]] = {}
+    for sheet in sheets:
+        if sheet.ranked and compares_methods(sheet) and not sheet.suite.tuned:
+            pool = pools.setdefault(sheet.budget, {})
+            fresh = {name: own for name, own in _complete(sheet).items() if len(own) > 1 and name not in pool}
+            pool |= fresh
+            suites.setdefault(sheet.budget, set()).update([sheet.suite.name] if fresh else [])
+    return {
+        budget: found
+        for budget, pool in pools.items()
+        if len(suites[budget]) > 1 and (found := mean_ranks(pool)) is not None
+    }
+
+
+def compares_methods(sheet: Sheet) -> bool:
+    """Whether the suite is about the test scores of methods."""
+    suite = sheet.suite
+    return not (suite.probes or suite.hide_test or suite.vary or suite.figure == "time")
+
+
+def _complete(sheet: Sheet) -> dict[str, dict[str, float]]:
+    """Benchmark to row to mean score, of the rows that have all their seeds."""
+    entries = [(row, name, entry) for (row, name), entry in sheet.entries.items() if entry.complete]
+    return {
+        name: {row: mean(entry.scores().values()) for row, own, entry in entries if own == name}
+        for name in sheet.benchmarks
+    }
+
+
+def _about(found: MeanRanks) -> str:
+    """What mean ranks are made of, and whether they say anything."""
+    test = (
+        ""
+        if found.p is None
+        else f"; Friedman test that all rows are alike: p {'' if found.p < 0.001 else '= '}{_p(found.p)}"
+    )
+    return (
+        f"Mean rank over {listing(list(found.benchmarks))}, of the {len(found.ranks)} rows with all seeds on all of "
+        f"them{test}; mean ranks that differ by less than {found.difference:.1f} are not told apart (Nemenyi, 0.05)."
+    )
 
 
 def _states(sheet: Sheet) -> Iterable[str]:
@@ -89,80 +146,104 @@ def _states(sheet: Sheet) -> Iterable[str]:
 
 
 def detail(sheet: Sheet, benchmark: str) -> Table:
-    """One benchmark: seeds, mean (sd), confidence interval, rank, the paper's figure, a paired test, and what else."""
-    against = sheet.suite.against
-    header = ["method", "seeds", "OOD test", "95 % interval", "rank", "paper", "difference"]
-    header += [f"p against {against}"] if against else []
-    header += ["ID test", "OOD test, last epoch"]
-    base = sheet.entries[against, benchmark].scores() if against else {}
-    places, notes, rows = _ranks(sheet, benchmark), _Notes(), []
-    for row in sheet.rows:
-        entry = sheet.entries[row, benchmark]
-        scores = entry.scores()
-        paper = f"{entry.paper.mean:.2f} ({entry.paper.sd:.2f})" if entry.paper else NONE
-        cells = [row, f"{len(entry.records)} of {entry.wanted}", _status(entry, notes) or spread(scores.values())]
-        cells += [_interval(list(scores.values())), f"{places[row]:g}" if row in places else NONE]
-        cells += [paper, _difference(entry) or NONE]
-        cells += [_p(paired_p(scores, base) if row != against else None)] if against else []
-        cells += [spread(entry.scores("id_test").values()), spread(entry.last().values())]
-        rows.append(cells)
+    """One benchmark: scores under every rule with the interval of the suite's own, rank, test, and others' figures."""
+    entries = {row: sheet.entries[row, benchmark] for row in sheet.rows}
+    rule, against = sheet.suite.selection, sheet.against if sheet.ranked else ""
+    rules = [rule, *(other for other in SHOWN_RULES if other != rule)]
+    places, base = _ranks(sheet, benchmark), entries[against].scores() if against in entries else {}
+    tests = holm({row: paired_p(entry.scores(), base) for row, entry in entries.items() if row != against})
+    header = ["method", "seeds", RULES[rule], "95 % interval", *(RULES[other] for other in rules[1:]), "ID test"]
+    header += ["rank"] if places else []
+    header += [f"minus {against}", "p (Holm)"] if base else []
+    notes, rows = _Notes(), []
+    sources = list(dict.fromkeys(source for entry in entries.values() for source in entry.others))
+    for row, entry in entries.items():
+        scores = [spread(entry.scores(rule=other).values()) for other in rules]
+        cells = [row, f"{len(entry.records)} of {entry.wanted}", _status(entry, notes) or scores[0]]
+        cells += [interval(entry.scores().values()), *scores[1:], spread(entry.scores("id_test").values())]
+        cells += [f"{places[row]:g}" if row in places else NONE] if places else []
+        cells += [*_minus(entry, base, row == against), _p(tests.get(row))] if base else []
+        rows.append(
+            [*cells, printed_figure(entry.paper), *(printed_figure(entry.others.get(source)) for source in sources)]
+        )
+    what = f"{benchmark}, OOD test, {_metric(sheet, benchmark)} in per cent, mean (sd) over seeds"
     strong = frozenset((n, 2) for n, row in enumerate(sheet.rows) if places.get(row) == 1)
-    what = caption(sheet, f"{benchmark}, {_metric(sheet, benchmark)} in per cent", benchmark)
-    return Table(what, header, rows, strong, notes.texts)
+    told = [*notes.texts, *_agreement(sheet, benchmark)]
+    table = Table(caption(sheet, what, benchmark), [*header, "paper", *sources], rows, strong, told)
+    return table.without(("paper", "ID test", *(RULES[other] for other in rules[1:])), NONE)
 
 
-OURS, PLUS, PLAIN, ALIKE = "mphil", "mphil+", "erm", "erm + max readout"
+def _minus(entry: Entry, base: Mapping[int, float], itself: bool) -> list[str]:
+    found = [] if itself else differences(entry.scores(), base)
+    return [f"{mean(found):+.1f}" if found else NONE]
 
 
-def standing(sheets: Sequence[Sheet]) -> Table:
-    """A line a benchmark: MPHIL, MPHIL+ and ERM with the readout of either, the best of the others, and the paper.
+def _agreement(sheet: Sheet, benchmark: str) -> Iterable[str]:
+    """A sentence about how far seeds alone move a rank."""
+    complete = {row: e.scores() for row in sheet.rows if (e := sheet.entries[row, benchmark]).complete}
+    found = seed_agreement(complete) if sheet.ranked else None
+    if found:
+        yield (
+            f"Seeds alone: the ranking of {found.rows} rows by one seed agrees with that by another by a Spearman "
+            f"correlation of {found.correlation:.2f} (mean over pairs of {found.seeds} seeds), and the rank of a row "
+            f"moves by {found.typical:.1f} on average, by {found.widest:g} at most."
+        )
 
-    Of the suites that compare scores of methods over several seeds, where MPHIL, ERM and another one have been run.
-    Benchmarks are counted once, when all seeds are there: under the usual budget of their suite, with the settings
-    that were not tuned.
+
+def standing(sheets: Sequence[Sheet], methods: Sequence[str]) -> Table:
+    """A line a benchmark: the methods asked for beside ERM, the best of the others and the paper.
+
+    Of the suites that compare methods by their scores, where the first of the methods and another one have been run.
     """
-    rows, notes, found = [], _Notes(), []
+    first, shown = methods[0], [*methods, *([] if PLAIN in methods else [PLAIN])]
+    rows, notes = [], _Notes()
     for sheet in sheets:
         suite = sheet.suite
-        compares = suite.against == OURS and len(suite.seeds) > 1 and not suite.probes
+        if first not in sheet.rows or not compares_methods(sheet):
+            continue
         asides = [word for word, said in (("tuned", suite.tuned), (sheet.budget, sheet.budget != suite.budget)) if said]
-        for benchmark in sheet.benchmarks if compares else ():
-            places = _ranks(sheet, benchmark)
+        for benchmark in sheet.benchmarks:
             entries = {row: e for row in sheet.rows if (e := sheet.entries[row, benchmark]).scores()}
-            others = [row for row in places if row in METHODS and row not in (OURS, PLUS, PLAIN)]
-            if not others or not {OURS, PLAIN} <= entries.keys():
+            others = {r: mean(e.scores().values()) for r, e in entries.items() if r in METHODS and r not in shown}
+            if first not in entries or not others:
                 continue
-            if not asides and all(len(entry.records) >= entry.wanted for entry in entries.values()):
-                found.append(places)
-            best = min(others, key=places.__getitem__)
-            told = {
-                row: _brief(replace(entries[row], paper=None), notes) + (f"; {places[row]:g}." if row in places else "")
-                for row in (PLAIN, ALIKE, best, OURS, PLUS)
-                if row in entries
-            }
-            paper = sheet.entries[OURS, benchmark].paper
-            name = ", ".join([benchmark, *asides])
-            cells = [name, told[OURS], told.get(PLUS, NONE), told[PLAIN], told.get(ALIKE, NONE)]
-            cells += [
-                f"{best} {told[best]}",
-                str(len(places)),
-                f"{paper.mean:.1f}" if paper else NONE,
-                sheet.efforts[benchmark],
-            ]
-            rows.append([*cells, f"mphil lab run {suite.name} --budget {sheet.budget} --benchmarks {benchmark}"])
-    header = ["benchmark", OURS, PLUS, PLAIN, ALIKE, "best other", "rows", f"{OURS} in the paper", "spent", "command"]
-    rules = sorted({sheet.suite.selection for sheet in sheets})
-    what = f"OOD test score in per cent, mean (sd) over seeds, and place; epochs chosen on {', '.join(rules)}"
-    return Table("; ".join([what, *_counted(found)]), header, rows, notes=notes.texts)
+            places, best = _ranks(sheet, benchmark), max(others, key=others.__getitem__)
+            told = {row: _placed(entries[row], places.get(row), notes) for row in (*shown, best) if row in entries}
+            rows.append(
+                [
+                    ", ".join([benchmark, *asides]),
+                    *(told.get(row, NONE) for row in shown),
+                    f"{best} {told[best]}",
+                    _against(entries[first], entries.get(PLAIN) if first != PLAIN else None),
+                    _against(entries[first], entries[best]),
+                    str(len(places) or NONE),
+                    printed_figure(entries[first].paper),
+                    suite.name,
+                    sheet.efforts[benchmark],
+                ]
+            )
+    header = ["benchmark", *shown, "best other", f"{first} minus {PLAIN}", f"{first} minus best other"]
+    header += ["ranked rows", f"{first} in the paper", "suite", "spent"]
+    rules = listing(sorted({RULES[sheet.suite.selection] for sheet in sheets}))
+    what = (
+        f"OOD test score in per cent, mean (sd) over seeds, # rank; {rules}; differences over common seeds with "
+        "their 95 % interval, not corrected for the number of lines"
+    )
+    empty = [f"{first} minus {PLAIN}", f"{first} in the paper", *shown]
+    return Table(what, header, rows, notes=notes.texts).without(empty, NONE)
 
 
-def _counted(places: Sequence[Mapping[str, float]]) -> Iterable[str]:
-    """On how many benchmarks MPHIL and MPHIL+ are in front, and above ERM."""
-    for row in (OURS, PLUS):
-        own = [(of[row], of[PLAIN]) for of in places if row in of]
-        front, above = sum(place <= 2 for place, _ in own), sum(place < plain for place, plain in own)
-        if own:
-            yield f"{row} is first or second on {front} of {len(own)} benchmarks and above {PLAIN} on {above}"
+def _placed(entry: Entry, place: float | None, notes: _Notes) -> str:
+    text = _brief(entry, notes, paper=False)
+    return text if place is None else f"{text} #{place:g}"
+
+
+def _against(entry: Entry, other: Entry | None) -> str:
+    """The mean difference over common seeds, with its interval."""
+    found = differences(entry.scores(), other.scores()) if other else []
+    if not found:
+        return NONE
+    return f"{mean(found):+.1f}" + (f" ({interval(found)})" if len(found) > 1 else "")
 
 
 def timing(sheet: Sheet) -> Table:
@@ -210,42 +291,42 @@ def _status(entry: Entry, notes: _Notes) -> str:
     return f"{word} ({notes.mark(entry.note)})" if entry.note else word
 
 
-def _brief(entry: Entry, notes: _Notes) -> str:
+def _brief(entry: Entry, notes: _Notes, *, paper: bool = True) -> str:
     status = _status(entry, notes)
     if status:
         return status
-    text, difference = spread(entry.scores().values()), _difference(entry)
+    text, difference = spread(entry.scores().values()), _difference(entry) if paper else ""
     text += f" [{difference}]" if difference else ""
     return text if len(entry.records) >= entry.wanted else f"{text}, {len(entry.records)}/{entry.wanted} seeds"
 
 
-def _mean(entry: Entry) -> float | None:
-    scores = entry.scores()
-    return mean(scores.values()) if scores else None
-
-
-def _means(sheet: Sheet, row: str) -> dict[str, float]:
-    """Benchmark to the mean score of a row, where it has one."""
-    found = {benchmark: _mean(sheet.entries[row, benchmark]) for benchmark in sheet.benchmarks}
-    return {benchmark: value for benchmark, value in found.items() if value is not None}
-
-
 def _ranks(sheet: Sheet, benchmark: str) -> dict[str, float]:
-    """Place of every row that has a score over as many seeds as any; a row alone has none."""
-    entries = {row: sheet.entries[row, benchmark] for row in sheet.rows}
-    most = max(len(entry.scores()) for entry in entries.values())
-    scores = {row: mean(found.values()) for row, e in entries.items() if most and len(found := e.scores()) == most}
-    return ranks(scores) if len(scores) > 1 else {}
+    """Rank of every row that has all its seeds; a row alone has none, nor has any under a budget without ranks."""
+    scores = _complete(sheet)[benchmark]
+    return ranks(scores) if len(scores) > 1 and sheet.ranked else {}
 
 
 def _difference(entry: Entry) -> str:
-    ours = _mean(entry)
-    return "" if entry.paper is None or ours is None else f"{ours - entry.paper.mean:+.1f}"
+    scores = entry.scores()
+    return "" if entry.paper is None or not scores else f"{mean(scores.values()) - entry.paper.mean:+.1f}"
 
 
-def _interval(values: Sequence[float]) -> str:
-    interval = bootstrap_interval(values)
-    return NONE if interval is None else f"{interval[0]:.1f} to {interval[1]:.1f}"
+def printed_figure(figure: Printed | None) -> str:
+    """Mean (sd) as somebody printed it."""
+    if figure is None:
+        return NONE
+    return f"{figure.mean:.2f}" + ("" if figure.sd is None else f" ({figure.sd:.2f})")
+
+
+def interval(values: Iterable[float]) -> str:
+    """Ends of the t interval of the mean.
+
+    Example:
+        >>> interval([60.0, 62.0, 64.0]), interval([60.0])
+        ('57.0 to 67.0', '-')
+    """
+    ends = t_interval(list(values))
+    return NONE if ends is None else f"{ends[0]:.1f} to {ends[1]:.1f}"
 
 
 def _p(value: float | None) -> str:
