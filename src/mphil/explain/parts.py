@@ -58,8 +58,8 @@ def _matches(method: MPHILPlus, store: GraphStore) -> tuple[Tensor, Tensor]:
     """(n, M) similarity of the best node, and its number inside its graph."""
     similarity, node = [], []
     with evaluating(method):
-        for graphs in torch.arange(len(store)).split(BATCH):
-            batch = store.batch(graphs)
+        for first in range(0, len(store), BATCH):
+            batch = store.batch(torch.arange(first, min(first + BATCH, len(store))))
             found = method.match(batch)
             similarity.append(found.similarity)
             node.append(found.node - batch.ptr[:-1].unsqueeze(1))

@@ -141,7 +141,9 @@ class MPHILPlus(Method):
     def encode(self, batch: Batch, scores: Tensor | None = None) -> Tensor:
         """(N, d) node features, messages weighed by the gate."""
         scores = self.score_edges(batch) if scores is None else scores
-        return self.encoder(batch, edge_weight=None if scores is None else concrete(scores, training=self.training))
+        weight = None if scores is None else concrete(scores, training=self.training)
+        nodes: Tensor = self.encoder(batch, edge_weight=weight)
+        return nodes
 
     def embed(self, batch: Batch, scores: Tensor | None = None) -> Tensor:
         """(B, M) evidence of every part, followed by the pooled features if they are used."""
