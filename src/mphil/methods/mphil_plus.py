@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
@@ -127,23 +127,20 @@ class MPHILPlus(Method):
         return losses
 
     def predict(self, batch: Batch) -> Tensor:
-        logits: Tensor = self.head(self.embed(batch))
-        return logits
+        return cast("Tensor", self.head(self.embed(batch)))
 
     def score_edges(self, batch: Batch) -> Tensor | None:
         """(E,) log-odds that an edge counts, the same in both directions; None without a gate."""
         if self.keep == 1:
             return None
         ends = self.gate_encoder(batch)[batch.edge_index]
-        scores: Tensor = self.gate_score(torch.cat([ends.sum(0), ends.prod(0)], 1)).squeeze(1)
-        return scores
+        return cast("Tensor", self.gate_score(torch.cat([ends.sum(0), ends.prod(0)], 1)).squeeze(1))
 
     def encode(self, batch: Batch, scores: Tensor | None = None) -> Tensor:
         """(N, d) node features, messages weighed by the gate."""
         scores = self.score_edges(batch) if scores is None else scores
         weight = None if scores is None else concrete(scores, training=self.training)
-        nodes: Tensor = self.encoder(batch, edge_weight=weight)
-        return nodes
+        return cast("Tensor", self.encoder(batch, edge_weight=weight))
 
     def embed(self, batch: Batch, scores: Tensor | None = None) -> Tensor:
         """(B, M) evidence of every part, followed by the pooled features if they are used."""
@@ -187,8 +184,7 @@ class MPHILPlus(Method):
 
         def logits(seen: Tensor) -> Tensor:
             best, features = readout(seen[:, :parts], batch.ptr, "sum"), seen[:, parts:]
-            out: Tensor = self.head(self.describe(best, features, batch))
-            return out
+            return cast("Tensor", self.head(self.describe(best, features, batch)))
 
         return node_contribution(torch.cat([shares, nodes], 1), logits, self.task)
 
