@@ -4,12 +4,20 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from mphil.limits import MAX_EXPLAINED_ROWS, MAX_REQUEST_ROWS
 from mphil.serve.jobs import State
 
 Cell = str | float | None
+
+
+def whole_characters(text: object) -> object:
+    """Text in which half of a surrogate pair, which JSON can hold and UTF-8 cannot, is the replacement character."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace") if isinstance(text, str) else text
+
+
+Text = Annotated[str, BeforeValidator(whole_characters)]
 
 
 class Body(BaseModel):
@@ -21,14 +29,14 @@ class Body(BaseModel):
 class PredictRequest(Body):
     """Molecules to predict."""
 
-    smiles: Annotated[list[str], Field(max_length=MAX_REQUEST_ROWS, examples=[["CCO", "c1ccccc1C(=O)O"]])]
+    smiles: Annotated[list[Text], Field(max_length=MAX_REQUEST_ROWS, examples=[["CCO", "c1ccccc1C(=O)O"]])]
 
 
 class ExplainRequest(Body):
     """Molecules to explain."""
 
-    smiles: Annotated[list[str], Field(max_length=MAX_EXPLAINED_ROWS, examples=[["CC(=O)Oc1ccccc1C(=O)O"]])]
-    target: Annotated[str | None, Field(description="Whose prototypes are named; the first when absent.")] = None
+    smiles: Annotated[list[Text], Field(max_length=MAX_EXPLAINED_ROWS, examples=[["CC(=O)Oc1ccccc1C(=O)O"]])]
+    target: Annotated[Text | None, Field(description="Whose prototypes are named; the first when absent.")] = None
 
 
 class Problem(BaseModel):
