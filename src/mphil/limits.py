@@ -35,6 +35,15 @@ MAX_REQUEST_ROWS = 1_000
 MAX_EXPLAINED_ROWS = 20
 """Of a request to the server: its bytes, the molecules it asks about, and those it wants explained."""
 
+MAX_REQUEST_CHARACTERS = 200_000
+"""Characters of all molecules of a request together, and so a limit of their atoms and bonds."""
+
+MAX_EXPLAINED_ATOMS = 250
+"""Atoms of a molecule that the server explains: each part is hidden in turn, so the work grows with their square."""
+
+REQUEST_SECONDS = 30.0
+"""How long the server works on a request before it gives up."""
+
 MAX_UPLOAD_BYTES = 64 * 1024**2
 MAX_UNPACKED_BYTES = 512 * 1024**2
 MAX_UPLOAD_ROWS = 100_000

@@ -12,7 +12,9 @@ from fastapi.responses import FileResponse
 
 from mphil.limits import MAX_UPLOAD_BYTES
 from mphil.serve import answers, schemas
+from mphil.serve.deadline import in_time
 from mphil.serve.desk import Desk
+from mphil.serve.explainer import Explainer
 from mphil.serve.guard import UPLOAD, too_large
 from mphil.serve.jobs import Job, Jobs
 from mphil.serve.refusal import Refusal
@@ -31,6 +33,7 @@ FAULTS: dict[int | str, dict[str, Any]] = {
         415: "Its content type is another one.",
         422: "It does not have the form that is described here.",
         503: "Too much is going on; try again.",
+        504: "It takes too long.",
     }.items()
 }
 BINARY = {"content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}, "required": True}
@@ -42,6 +45,12 @@ def get_desk(request: Request) -> Desk:
     """The desk of the server."""
     desk: Desk = request.app.state.desk
     return desk
+
+
+def get_explainer(request: Request) -> Explainer:
+    """The process of the server that explains."""
+    explainer: Explainer = request.app.state.explainer
+    return explainer
 
 
 def get_jobs(request: Request) -> Jobs:
@@ -63,6 +72,7 @@ def get_results(job: Annotated[Job, Depends(get_job)]) -> Results:
 
 
 DeskOf = Annotated[Desk, Depends(get_desk)]
+ExplainerOf = Annotated[Explainer, Depends(get_explainer)]
 JobsOf = Annotated[Jobs, Depends(get_jobs)]
 JobOf = Annotated[Job, Depends(get_job)]
 ResultsOf = Annotated[Results, Depends(get_results)]
@@ -84,21 +94,23 @@ async def readiness(desk: DeskOf) -> schemas.Health:
 
 
 @router.get("/api/model", tags=["model"])
-async def model(desk: DeskOf) -> schemas.ModelFacts:
+async def model(request: Request, desk: DeskOf) -> schemas.ModelFacts:
     """Tell what is served: task, data, scores, limits."""
-    return await desk.ask(lambda: answers.model_facts(desk))
+    return await in_time(request, desk.ask(lambda: answers.model_facts(desk)))
 
 
 @router.post("/api/predict", tags=["model"])
-async def predict(body: schemas.PredictRequest, desk: DeskOf) -> schemas.PredictResponse:
+async def predict(request: Request, body: schemas.PredictRequest, desk: DeskOf) -> schemas.PredictResponse:
     """Predict molecules; every row comes back, with a status."""
-    return await desk.ask(lambda: answers.predict(desk, body.smiles))
+    return await in_time(request, desk.ask(lambda: answers.predict(desk, body.smiles)))
 
 
-@router.post("/api/explain", tags=["model"])
-async def explain(body: schemas.ExplainRequest, desk: DeskOf) -> schemas.ExplainResponse:
+@router.post("/api/explain", tags=["model"], response_model=schemas.ExplainResponse)
+async def explain(request: Request, body: schemas.ExplainRequest, desk: DeskOf, explainer: ExplainerOf) -> Response:
     """Predict molecules and say why: atoms, ranked substructures, nearest prototypes."""
-    return await desk.ask(lambda: answers.explain(desk, body.smiles, body.target))
+    desk.task(body.target)
+    text = await in_time(request, explainer.explain(body.smiles, body.target))
+    return Response(text, media_type="application/json")
 
 
 @router.post(UPLOAD, tags=["files"], status_code=202, openapi_extra={"requestBody": BINARY})
@@ -146,10 +158,12 @@ async def job_state(job: JobOf, jobs: JobsOf) -> schemas.JobState:
 
 
 @router.get("/api/jobs/{job_id}/rows", tags=["files"])
-async def rows(job: JobOf, results: ResultsOf, desk: DeskOf, page: PageNumber = 1) -> schemas.RowsResponse:
+async def rows(
+    request: Request, job: JobOf, results: ResultsOf, desk: DeskOf, page: PageNumber = 1
+) -> schemas.RowsResponse:
     """Give a page of the answers, with drawings."""
     check_page(results, page)
-    return await desk.ask(lambda: answers.page_of(desk, job, results, page))
+    return await in_time(request, desk.ask(lambda: answers.page_of(desk, job, results, page)))
 
 
 @router.get(

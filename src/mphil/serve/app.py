@@ -17,6 +17,7 @@ from mphil.errors import MphilError, UsageError
 from mphil.predictor import Predictor
 from mphil.serve import api, pages
 from mphil.serve.desk import Desk
+from mphil.serve.explainer import Explainer
 from mphil.serve.guard import LOCAL, Guard
 from mphil.serve.jobs import Jobs
 from mphil.serve.refusal import Refusal
@@ -46,11 +47,12 @@ def create_app(predictor: Predictor, *, hosts: Collection[str] = LOCAL) -> FastA
         # A job goes on for long, so it has a model of its own: questions need not wait for it.
         second = Predictor(predictor.bundle, batch_size=predictor.batch_size, device=predictor.device)
         with Desk(predictor) as desk, Jobs(second) as jobs:
-            app.state.desk, app.state.jobs = desk, jobs
-            trial = asyncio.create_task(desk.warm_up())
-            trial.add_done_callback(_tell_failure)
-            yield
-            trial.cancel()
+            async with Explainer(predictor) as explainer:
+                app.state.desk, app.state.jobs, app.state.explainer = desk, jobs, explainer
+                trial = asyncio.create_task(desk.warm_up(explainer.warm_up()))
+                trial.add_done_callback(_tell_failure)
+                yield
+                trial.cancel()
 
     app = FastAPI(
         title="mphil",
