@@ -49,6 +49,19 @@ MAX_UNPACKED_BYTES = 512 * 1024**2
 MAX_UPLOAD_ROWS = 100_000
 """Of a file sent to the server: its bytes, those it unpacks to, and its rows."""
 
+UPLOAD_SECONDS = 20.0
+MIN_BODY_RATE = 10_000
+UPLOAD_TOTAL_SECONDS = 1_800.0
+"""Time for the body of a request: so much to begin with, a second more for so many bytes, and so much at most."""
+
+HEADER_SECONDS = 10.0
+"""Time for the head of a request."""
+
+MAX_REQUESTS = 100
+MAX_PEER_REQUESTS = 64
+MAX_PEER_CONNECTIONS = 200
+"""Requests that are answered at a time, those of one address among them, and its connections."""
+
 MAX_JOBS = 16
 """Files that the server keeps with their answers; the oldest finished one makes room."""
 

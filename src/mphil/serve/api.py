@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
-from collections.abc import AsyncIterator
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Query, Request, Response
@@ -19,9 +17,6 @@ from mphil.serve.guard import UPLOAD, too_large
 from mphil.serve.jobs import Job, Jobs
 from mphil.serve.refusal import Refusal
 from mphil.serve.results import Results
-
-UPLOAD_SECONDS = 30.0
-"""An upload of which nothing arrives for so long is given up."""
 
 FAULTS: dict[int | str, dict[str, Any]] = {
     status: {"model": schemas.Problem, "description": text}
@@ -135,16 +130,9 @@ async def upload(
 
 async def _receive(request: Request, job: Job) -> None:
     """Write the body to disk as it comes, in constant memory."""
-    stream: AsyncIterator[bytes] = aiter(request.stream())
     size = 0
     with job.source.open("xb") as file:
-        while True:
-            try:
-                piece = await asyncio.wait_for(anext(stream), UPLOAD_SECONDS)
-            except StopAsyncIteration:
-                return
-            except TimeoutError:
-                raise Refusal(408, f"nothing arrived for {UPLOAD_SECONDS:.0f} seconds", "send the file again") from None
+        async for piece in request.stream():
             size += len(piece)
             if size > MAX_UPLOAD_BYTES:
                 raise too_large(MAX_UPLOAD_BYTES)

@@ -46,13 +46,13 @@ def _send(stream: BinaryIO, status: int, body: bytes) -> None:
 
 def main(folder: str, batch_size: str, device: str) -> None:
     """Answer requests until there are no more."""
-    os.nice(NICENESS)
     # Whatever other code prints must not get between the answers.
     out = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     load_plugins()
     predictor = Predictor(read_bundle(folder), batch_size=int(batch_size), device=device)
     with Desk(predictor) as desk:
+        os.nice(NICENESS)
         _send(out, 200, READY)
         while head := sys.stdin.buffer.read(REQUEST.size):
             (length,) = REQUEST.unpack(head)
