@@ -21,9 +21,11 @@ import uvicorn
 from mphil.bundle import read_bundle, write_bundle
 from mphil.predictor import Predictor
 from mphil.serve import create_app
+from mphil.serve.connection import Connection
+from mphil.serve.run import Server
 from tests.bundles import bundle_of, trained
 
-PATIENCE = 60.0
+PATIENCE = 120.0
 JSON = {"content-type": "application/json"}
 BINARY = {"content-type": "application/octet-stream"}
 
@@ -105,8 +107,9 @@ class Client:
 @contextmanager
 def served(model: Predictor, **options: Any) -> Iterator[Client]:
     """A server in a thread of this process, ready to answer."""
-    config = uvicorn.Config(create_app(model, **options), port=0, log_level="warning", ws="none", lifespan="on")
-    server = uvicorn.Server(config)
+    app = create_app(model, **options)
+    config = uvicorn.Config(app, port=0, http=Connection, log_level="warning", ws="none", lifespan="on")
+    server = Server(config, lambda: None, app.state.closing)
     thread = threading.Thread(target=server.run)
     thread.start()
     try:

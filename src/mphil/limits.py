@@ -35,10 +35,32 @@ MAX_REQUEST_ROWS = 1_000
 MAX_EXPLAINED_ROWS = 20
 """Of a request to the server: its bytes, the molecules it asks about, and those it wants explained."""
 
+MAX_REQUEST_CHARACTERS = 200_000
+"""Characters of all molecules of a request together, and so a limit of their atoms and bonds."""
+
+MAX_EXPLAINED_ATOMS = 250
+"""Atoms of a molecule that the server explains: each part is hidden in turn, so the work grows with their square."""
+
+REQUEST_SECONDS = 30.0
+"""How long the server works on a request before it gives up."""
+
 MAX_UPLOAD_BYTES = 64 * 1024**2
 MAX_UNPACKED_BYTES = 512 * 1024**2
 MAX_UPLOAD_ROWS = 100_000
 """Of a file sent to the server: its bytes, those it unpacks to, and its rows."""
+
+UPLOAD_SECONDS = 20.0
+MIN_BODY_RATE = 10_000
+UPLOAD_TOTAL_SECONDS = 1_800.0
+"""Time for the body of a request: so much to begin with, a second more for so many bytes, and so much at most."""
+
+HEADER_SECONDS = 10.0
+"""Time for the head of a request."""
+
+MAX_REQUESTS = 100
+MAX_PEER_REQUESTS = 64
+MAX_PEER_CONNECTIONS = 200
+"""Requests that are answered at a time, those of one address among them, and its connections."""
 
 MAX_JOBS = 16
 """Files that the server keeps with their answers; the oldest finished one makes room."""

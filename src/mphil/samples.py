@@ -10,6 +10,7 @@ from mphil.chem.draw import molecule_svg
 from mphil.data.split import Part
 from mphil.page.document import RowGroup, image, page, paragraph, section, table
 from mphil.page.graphs import GraphSample, gallery
+from mphil.page.text import escape
 
 PER_CLASS = 2
 MOST = 12
@@ -32,7 +33,7 @@ def sample_page(data: Benchmark, facts: Mapping[str, Any]) -> str:
     ]
     counts = table("Graphs of every part", ["part", "graphs", "mean nodes", "mean directed edges"], [RowGroup(rows)])
     drawings = [section(part, part, draw_part(data, part)) for part, graphs in data.split if len(graphs)]
-    intro = f"<h1>{data.name}</h1>" + paragraph(facts["summary"]) + paragraph(facts["source"])
+    intro = f"<h1>{escape(data.name)}</h1>" + paragraph(facts["summary"]) + paragraph(facts["source"])
     truth = "Coloured nodes decide the label." if "node_truth" in data.store.extras else ""
     return page(data.name, f"<main>{intro}{counts}{paragraph(truth)}{''.join(drawings)}</main>")
 
@@ -46,7 +47,8 @@ def draw_part(data: Benchmark, part: Part) -> str:
     for graph in chosen:
         smiles = data.store.smiles[graph]
         drawing = molecule_svg(smiles, weights=_truth(data, graph) or None)
-        figures.append(f"<figure>{image(drawing, smiles)}<figcaption>{_class_name(data, graph)}</figcaption></figure>")
+        caption = escape(_class_name(data, graph))
+        figures.append(f"<figure>{image(drawing, smiles)}<figcaption>{caption}</figcaption></figure>")
     return f'<div class="gallery">{"".join(figures)}</div>'
 
 

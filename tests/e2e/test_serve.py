@@ -13,7 +13,7 @@ import pytest
 from mphil.explain.rows import explain_rows
 from mphil.screening import screen_file
 from mphil.serve import jobs
-from tests.served import bundle_folder, predictor, served
+from tests.served import JSON, bundle_folder, predictor, served
 
 MIXED = ["CCO", "C C", "", "c1ccccc1C(=O)O", "OCC", "[Na+].[Cl-]", "C1CC", "C" * 5000]
 BROKEN = 'smiles,note\nCCO,fine\nCCN\nC=C,"an open\nquote\n'
@@ -80,6 +80,20 @@ def test_predictions_are_those_of_the_predictor(client, promised, model):
             assert found == cells, name
     assert told["rows"][0]["cells"] == told["rows"][4]["cells"], "two spellings of ethanol"
     assert [row["canonical"] for row in told["rows"]][:2] == ["CCO", None]
+
+
+@pytest.mark.parametrize("path", ["/api/predict", "/api/explain"])
+def test_strange_characters_cost_their_row_and_no_other(client, promised, path):
+    said = client.request("POST", path, r'{"smiles": ["CCO", "\ud800C", "C\udfff", "C\u0000C", "*C", "N->[Fe]"]}', JSON)
+    assert said.status == 200
+    statuses = [row["cells"]["status"] for row in said.json()["rows"]]
+    assert statuses == ["ok", "not-ascii", "not-ascii", "control", "wildcard", "dative"]
+
+
+def test_a_target_of_half_a_character_is_unknown(client):
+    said = client.request("POST", "/api/explain", r'{"smiles": ["CCO"], "target": "\ud800"}', JSON)
+    assert said.status == 400
+    assert sorted(said.json()) == ["error", "remedy"]
 
 
 def test_no_rows_are_no_rows(client, promised):

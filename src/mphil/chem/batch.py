@@ -12,7 +12,7 @@ from rdkit.Chem import Mol, MolToSmiles
 
 from mphil.chem.featurize import featurize
 from mphil.chem.fingerprint import morgan_fingerprints
-from mphil.chem.parse import SmilesError, parse_lenient, parse_smiles
+from mphil.chem.parse import SmilesError, check_definite, parse_lenient, parse_smiles
 from mphil.chem.scaffold import murcko_smiles, n_heavy_atoms
 from mphil.chem.schema import SCHEMAS
 
@@ -51,12 +51,20 @@ class Batch:
     issues: list[Issue]
 
 
-def read_rows(smiles: Sequence[str], lenient: bool) -> tuple[list[Mol], list[Issue]]:
-    """The molecules that can be read, in order, and what is to be said of the other rows."""
+def read_rows(smiles: Sequence[str], lenient: bool, *, definite: bool = False) -> tuple[list[Mol], list[Issue]]:
+    """The molecules that can be read, in order, and what is to be said of the other rows.
+
+    Args:
+        smiles: one molecule a row.
+        lenient: keep molecules with valences that RDKit does not know.
+        definite: refuse wildcards and dative bonds.
+    """
     mols, issues = [], []
     for row, text in enumerate(smiles):
         try:
             mol, partial = parse_lenient(text) if lenient else (parse_smiles(text), False)
+            if definite:
+                check_definite(text, mol)
         except SmilesError as error:
             issues.append(Issue(row, error.code, str(error)))
             continue
@@ -104,7 +112,7 @@ def molecule_batch(smiles: Sequence[str], *, schema: str) -> Batch:
     Graph and fingerprint are those of the canonical spelling read again, so that every spelling of a molecule gives
     the same arrays.
     """
-    mols, issues = read_rows(smiles, lenient=False)
+    mols, issues = read_rows(smiles, lenient=False, definite=True)
     refused = {issue.row for issue in issues}
     rows = [row for row in range(len(smiles)) if row not in refused]
     spellings = [MolToSmiles(mol) for mol in mols]

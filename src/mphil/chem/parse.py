@@ -22,6 +22,8 @@ Code = Literal[
     "whitespace",
     "control",
     "query",
+    "wildcard",
+    "dative",
     "charge",
     "syntax",
     "too-many-atoms",
@@ -34,6 +36,7 @@ Code = Literal[
 _TEXT = re.compile(r"[!-~]+")
 _EXTENSION = re.compile(r"\S+\s+\|.*\|\s*\S*", re.DOTALL)
 _QUERY = re.compile(r"~|\[\d*#")
+_PLACEHOLDER = re.compile(r"\[\d*(?:R\d*|Xx|Du|Q|A|X|M|Lp|Pol)(?![a-z])[^\]]*\]")
 _LARGE_CHARGE = re.compile(r"[+-](\d{2,})")
 _PROBLEMS: dict[str, Code] = {
     "AtomValenceException": "valence",
@@ -84,6 +87,26 @@ def parse_smiles(smiles: str) -> Mol:
             _refuse(smiles)
         _check_molecule(smiles, mol)
     return mol
+
+
+def check_definite(smiles: str, mol: Mol) -> None:
+    """Refuse a molecule about which a model cannot be asked: part of it is left open, or bound in a way of its own.
+
+    Tables to train on may hold such molecules; an answer about one of them would look like any other.
+
+    Args:
+        smiles: as it was given.
+        mol: what was read from it.
+
+    Raises:
+        SmilesError: `wildcard`, an atom stands for no element; `dative`, a bond is written as an arrow.
+    """
+    open_atom = next((atom for atom in mol.GetAtoms() if not atom.GetAtomicNum()), None)
+    if open_atom is not None:
+        reason = f"atom {open_atom.GetIdx() + 1} is a wildcard, which stands for no element; name the element"
+        raise SmilesError("wildcard", smiles, reason)
+    if "->" in smiles or "<-" in smiles:
+        raise SmilesError("dative", smiles, "an arrow is a dative bond, which is not predicted; write a plain bond")
 
 
 def parse_lenient(smiles: str) -> tuple[Mol, bool]:
@@ -153,6 +176,8 @@ def _refuse_characters(smiles: str) -> NoReturn:
 def _refuse(smiles: str) -> NoReturn:
     """Say why RDKit did not give a molecule."""
     raw = Chem.MolFromSmiles(smiles, _RAW)
+    if raw is None and (found := _PLACEHOLDER.search(smiles)):
+        raise SmilesError("wildcard", smiles, f"{found[0]} stands for no element; name the element")
     if raw is None:
         raise SmilesError("syntax", smiles, "RDKit cannot follow its syntax; check brackets, rings and symbols")
     for problem in Chem.DetectChemistryProblems(raw):

@@ -6,7 +6,9 @@ import codecs
 import csv
 import gzip
 import io
+import os
 import re
+import stat
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,6 +25,9 @@ LONGEST_FIELD = 131_072
 
 MOST_BLANK_LINES = 1_000_000
 """Blank lines one after the other; a few kilobytes of gzip can hold thousands of millions."""
+
+STRANGE_BYTES = 8
+"""Control characters that a text may hold however short it is; each costs its row, not the file."""
 
 HEAD = 65_536
 """Bytes that are looked at to tell what a file is."""
@@ -62,7 +67,7 @@ def open_bytes(path: Path) -> Iterator[BinaryIO]:
         DataError: it cannot be read, or the gzip data are damaged or cut off; also while it is being read.
     """
     try:
-        with path.open("rb") as file:
+        with open(path, "rb", opener=_open_regular) as file:
             zipped = file.read(2) == b"\x1f\x8b"
             file.seek(0)
             with gzip.GzipFile(fileobj=file) if zipped else file as content:
@@ -73,6 +78,19 @@ def open_bytes(path: Path) -> Iterator[BinaryIO]:
         raise DataError(f"{path}: the gzip data are damaged or cut off ({error}); fetch the file again") from error
     except OSError as error:
         raise DataError(f"{path}: cannot be read ({error.strerror or error})") from error
+
+
+def _open_regular(path: str, flags: int) -> int:
+    """Open a file, but nothing that could keep us waiting or never end.
+
+    Raises:
+        UsageError: it is a pipe, a device or a socket.
+    """
+    handle = os.open(path, flags | os.O_NONBLOCK)
+    if stat.S_ISREG(os.fstat(handle).st_mode) or stat.S_ISDIR(os.fstat(handle).st_mode):
+        return handle
+    os.close(handle)
+    raise UsageError(f"{path}: a pipe or a device, not a file; write its contents to a file first")
 
 
 def read_head(path: Path) -> bytes:
@@ -91,7 +109,7 @@ def text_encoding(head: bytes, path: Path) -> str:
         if head.startswith(mark):
             return encoding
     strange = sum(head.count(bytes([byte])) for byte in range(32) if byte not in b"\t\n\v\f\r\x1a\x1b")
-    if b"\0" in head or strange > len(head) / 20:
+    if strange > max(STRANGE_BYTES, len(head) / 20):
         raise DataError(
             f"{path}: holds binary data, not text; give a CSV, TSV, parquet, SDF or .smi file "
             "(text in UTF-16 needs its byte order mark)"
@@ -167,6 +185,8 @@ def csv_records(lines: Lines, delimiter: str) -> Iterator[Record]:
         if cells and lines.ended:
             # A row that ends with its line never asks for another one.
             yield Record(first, cells, Problem("open-quote", f"the quote opened on line {first} or after never closes"))
+        elif any("\0" in cell for cell in cells):
+            yield Record(first, cells, Problem("control", "a cell holds a NUL character; remove it"))
         elif cells:
             yield Record(first, cells)
 

@@ -38,7 +38,7 @@ def open_graphs(source: Path | str | Iterable[Data]) -> GraphStore:
     if not folder.is_dir():
         raise UsageError(f"{folder}: there is no such folder")
     if (folder / "store.json").is_file():
-        return GraphStore.load(folder, verify=True)
+        return GraphStore.load(folder)
     for place in (folder, folder / "raw"):
         for indicator in sorted(place.glob("*_graph_indicator.txt")):
             return _read_tu(place / indicator.name.removesuffix("_graph_indicator.txt"))

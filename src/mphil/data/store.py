@@ -232,11 +232,15 @@ class GraphStore:
             (draft / "store.json").write_text(json.dumps(meta, indent=1))
 
     @classmethod
-    def load(cls, folder: Path, verify: bool = False) -> GraphStore:
-        """Map a saved store into memory; pages are read when they are touched. `verify` reads and checks all.
+    def load(cls, folder: Path, verify: bool = True) -> GraphStore:
+        """Map a saved store into memory, all of it checked.
+
+        Args:
+            folder: where it was saved.
+            verify: read and check all contents; without it, pages are read when they are touched.
 
         Raises:
-            IntegrityError: a file is missing, cut short or unreadable, or (with `verify`) a bit has changed.
+            IntegrityError: a file is missing, cut short or unreadable, or (unless `verify` is off) a bit has changed.
         """
         try:
             return cls._read(folder, verify)

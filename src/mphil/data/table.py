@@ -175,7 +175,7 @@ def _open_delimited(path: Path, encoding: str, head: bytes, suffix: str) -> Tabl
     delimiter = find_delimiter(head.decode(encoding, errors), suffix)
     with open_lines(path, encoding) as lines:
         first = next(csv_records(lines, delimiter), None)
-    if first is None or not first.cells:
+    if first is None or not first.cells or "\0" in "".join(first.cells):
         raise DataError(
             f"{path}: the first row cannot be read{': ' + first.problem.message if first and first.problem else ''}"
         )

@@ -10,7 +10,16 @@ from mphil.chem.draw import molecule_svg
 from mphil.explain.atoms import NAMES
 from mphil.explain.molecules import Explanation
 from mphil.explain.rows import ExplainedRows
-from mphil.limits import MAX_REQUEST_BYTES, MAX_REQUEST_ROWS, MAX_UPLOAD_BYTES, MAX_UPLOAD_ROWS
+from mphil.limits import (
+    MAX_EXPLAINED_ATOMS,
+    MAX_EXPLAINED_ROWS,
+    MAX_REQUEST_BYTES,
+    MAX_REQUEST_CHARACTERS,
+    MAX_REQUEST_ROWS,
+    MAX_UPLOAD_BYTES,
+    MAX_UPLOAD_ROWS,
+    REQUEST_SECONDS,
+)
 from mphil.predictor import Predictions
 from mphil.serve import schemas
 from mphil.serve.desk import Desk
@@ -138,6 +147,10 @@ def model_facts(desk: Desk) -> schemas.ModelFacts:
         limits={
             "request_rows": MAX_REQUEST_ROWS,
             "request_bytes": MAX_REQUEST_BYTES,
+            "request_characters": MAX_REQUEST_CHARACTERS,
+            "explained_rows": MAX_EXPLAINED_ROWS,
+            "explained_atoms": MAX_EXPLAINED_ATOMS,
+            "request_seconds": int(REQUEST_SECONDS),
             "file_rows": MAX_UPLOAD_ROWS,
             "file_bytes": MAX_UPLOAD_BYTES,
             "page_rows": PAGE,

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
-from collections.abc import AsyncIterator
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Query, Request, Response
@@ -12,14 +10,13 @@ from fastapi.responses import FileResponse
 
 from mphil.limits import MAX_UPLOAD_BYTES
 from mphil.serve import answers, schemas
+from mphil.serve.deadline import in_time
 from mphil.serve.desk import Desk
+from mphil.serve.explainer import Explainer
 from mphil.serve.guard import UPLOAD, too_large
 from mphil.serve.jobs import Job, Jobs
 from mphil.serve.refusal import Refusal
 from mphil.serve.results import Results
-
-UPLOAD_SECONDS = 30.0
-"""An upload of which nothing arrives for so long is given up."""
 
 FAULTS: dict[int | str, dict[str, Any]] = {
     status: {"model": schemas.Problem, "description": text}
@@ -31,6 +28,7 @@ FAULTS: dict[int | str, dict[str, Any]] = {
         415: "Its content type is another one.",
         422: "It does not have the form that is described here.",
         503: "Too much is going on; try again.",
+        504: "It takes too long.",
     }.items()
 }
 BINARY = {"content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}, "required": True}
@@ -42,6 +40,12 @@ def get_desk(request: Request) -> Desk:
     """The desk of the server."""
     desk: Desk = request.app.state.desk
     return desk
+
+
+def get_explainer(request: Request) -> Explainer:
+    """The process of the server that explains."""
+    explainer: Explainer = request.app.state.explainer
+    return explainer
 
 
 def get_jobs(request: Request) -> Jobs:
@@ -63,6 +67,7 @@ def get_results(job: Annotated[Job, Depends(get_job)]) -> Results:
 
 
 DeskOf = Annotated[Desk, Depends(get_desk)]
+ExplainerOf = Annotated[Explainer, Depends(get_explainer)]
 JobsOf = Annotated[Jobs, Depends(get_jobs)]
 JobOf = Annotated[Job, Depends(get_job)]
 ResultsOf = Annotated[Results, Depends(get_results)]
@@ -84,21 +89,23 @@ async def readiness(desk: DeskOf) -> schemas.Health:
 
 
 @router.get("/api/model", tags=["model"])
-async def model(desk: DeskOf) -> schemas.ModelFacts:
+async def model(request: Request, desk: DeskOf) -> schemas.ModelFacts:
     """Tell what is served: task, data, scores, limits."""
-    return await desk.ask(lambda: answers.model_facts(desk))
+    return await in_time(request, desk.ask(lambda: answers.model_facts(desk)))
 
 
 @router.post("/api/predict", tags=["model"])
-async def predict(body: schemas.PredictRequest, desk: DeskOf) -> schemas.PredictResponse:
+async def predict(request: Request, body: schemas.PredictRequest, desk: DeskOf) -> schemas.PredictResponse:
     """Predict molecules; every row comes back, with a status."""
-    return await desk.ask(lambda: answers.predict(desk, body.smiles))
+    return await in_time(request, desk.ask(lambda: answers.predict(desk, body.smiles)))
 
 
-@router.post("/api/explain", tags=["model"])
-async def explain(body: schemas.ExplainRequest, desk: DeskOf) -> schemas.ExplainResponse:
+@router.post("/api/explain", tags=["model"], response_model=schemas.ExplainResponse)
+async def explain(request: Request, body: schemas.ExplainRequest, desk: DeskOf, explainer: ExplainerOf) -> Response:
     """Predict molecules and say why: atoms, ranked substructures, nearest prototypes."""
-    return await desk.ask(lambda: answers.explain(desk, body.smiles, body.target))
+    desk.task(body.target)
+    text = await in_time(request, explainer.explain(body.smiles, body.target))
+    return Response(text, media_type="application/json")
 
 
 @router.post(UPLOAD, tags=["files"], status_code=202, openapi_extra={"requestBody": BINARY})
@@ -123,16 +130,9 @@ async def upload(
 
 async def _receive(request: Request, job: Job) -> None:
     """Write the body to disk as it comes, in constant memory."""
-    stream: AsyncIterator[bytes] = aiter(request.stream())
     size = 0
     with job.source.open("xb") as file:
-        while True:
-            try:
-                piece = await asyncio.wait_for(anext(stream), UPLOAD_SECONDS)
-            except StopAsyncIteration:
-                return
-            except TimeoutError:
-                raise Refusal(408, f"nothing arrived for {UPLOAD_SECONDS:.0f} seconds", "send the file again") from None
+        async for piece in request.stream():
             size += len(piece)
             if size > MAX_UPLOAD_BYTES:
                 raise too_large(MAX_UPLOAD_BYTES)
@@ -146,10 +146,12 @@ async def job_state(job: JobOf, jobs: JobsOf) -> schemas.JobState:
 
 
 @router.get("/api/jobs/{job_id}/rows", tags=["files"])
-async def rows(job: JobOf, results: ResultsOf, desk: DeskOf, page: PageNumber = 1) -> schemas.RowsResponse:
+async def rows(
+    request: Request, job: JobOf, results: ResultsOf, desk: DeskOf, page: PageNumber = 1
+) -> schemas.RowsResponse:
     """Give a page of the answers, with drawings."""
     check_page(results, page)
-    return await desk.ask(lambda: answers.page_of(desk, job, results, page))
+    return await in_time(request, desk.ask(lambda: answers.page_of(desk, job, results, page)))
 
 
 @router.get(

@@ -12,11 +12,15 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 
 from mphil.errors import MphilError, UsageError
 from mphil.predictor import Predictor
 from mphil.serve import api, pages
+from mphil.serve.closing import Closing
+from mphil.serve.deadline import GONE
 from mphil.serve.desk import Desk
+from mphil.serve.explainer import Explainer
 from mphil.serve.guard import LOCAL, Guard
 from mphil.serve.jobs import Jobs
 from mphil.serve.refusal import Refusal
@@ -46,11 +50,12 @@ def create_app(predictor: Predictor, *, hosts: Collection[str] = LOCAL) -> FastA
         # A job goes on for long, so it has a model of its own: questions need not wait for it.
         second = Predictor(predictor.bundle, batch_size=predictor.batch_size, device=predictor.device)
         with Desk(predictor) as desk, Jobs(second) as jobs:
-            app.state.desk, app.state.jobs = desk, jobs
-            trial = asyncio.create_task(desk.warm_up())
-            trial.add_done_callback(_tell_failure)
-            yield
-            trial.cancel()
+            async with Explainer(predictor) as explainer:
+                app.state.desk, app.state.jobs, app.state.explainer = desk, jobs, explainer
+                trial = asyncio.create_task(desk.warm_up(explainer.warm_up()))
+                trial.add_done_callback(_tell_failure)
+                yield
+                trial.cancel()
 
     app = FastAPI(
         title="mphil",
@@ -62,7 +67,9 @@ def create_app(predictor: Predictor, *, hosts: Collection[str] = LOCAL) -> FastA
     )
     app.include_router(api.router)
     app.include_router(pages.router)
-    app.add_middleware(Guard, hosts=hosts)
+    app.state.closing = Closing()
+    app.add_middleware(Guard, hosts=hosts, closing=app.state.closing)
+    app.add_exception_handler(ClientDisconnect, _left)
     app.add_exception_handler(Refusal, _refused)
     app.add_exception_handler(MphilError, _unusable)
     app.add_exception_handler(RequestValidationError, _malformed)
@@ -83,6 +90,10 @@ def _problem(status: int, error: str, remedy: str) -> JSONResponse:
 async def _refused(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, Refusal)
     return JSONResponse(error.content(), error.status)
+
+
+async def _left(request: Request, error: Exception) -> JSONResponse:
+    return _problem(GONE, "the client is gone", "ask again")
 
 
 async def _unusable(request: Request, error: Exception) -> JSONResponse:

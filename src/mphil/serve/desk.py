@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from typing import TypeVar
@@ -16,7 +16,7 @@ from mphil.errors import UnknownName
 from mphil.explain.atoms import ways
 from mphil.explain.molecules import Explanation, atom_scores, explain_molecules
 from mphil.explain.rows import ExplainedRows
-from mphil.limits import MAX_WAITING_REQUESTS
+from mphil.limits import MAX_EXPLAINED_ATOMS, MAX_WAITING_REQUESTS
 from mphil.predictor import Molecules, Predictions, Predictor, as_molecules
 from mphil.predictor.molecules import cleaned
 from mphil.serve.refusal import Refusal
@@ -68,9 +68,13 @@ class Desk(AbstractContextManager["Desk"]):
         finally:
             self._waiting -= 1
 
-    async def warm_up(self) -> None:
-        """Answer once, so that the first visitor does not wait for what is only done once."""
-        await self.ask(lambda: self.explain([TRIAL], parts=True))
+    async def warm_up(self, *others: Awaitable[None]) -> None:
+        """Answer once, so that the first visitor does not wait for what is only done once.
+
+        Args:
+            others: what else has to be done before the first visitor comes.
+        """
+        await asyncio.gather(self.ask(lambda: self.explain([TRIAL], parts=True)), *others)
         self.ready = True
 
     def task(self, target: str | None) -> int:
@@ -102,8 +106,13 @@ class Desk(AbstractContextManager["Desk"]):
             smiles: one molecule a row.
             parts: also rank their substructures, with atoms as they are written; else atoms are scored on the
                 canonical spelling, which is much faster.
+
+        Raises:
+            Refusal: the substructures of a molecule are wanted, and it is too large.
         """
         molecules = self.read(smiles)
+        if parts:
+            _check_sizes(molecules)
         predictions = self.predictor.answer(molecules)
         places = [place for place, row in enumerate(molecules.kept.tolist()) if predictions.answered[row]]
         rows = molecules.kept[places].tolist()
@@ -139,3 +148,11 @@ class Desk(AbstractContextManager["Desk"]):
         self._thread.shutdown(wait=False, cancel_futures=True)
         self._crew.__exit__(*exception)
         self._thread.shutdown()
+
+
+def _check_sizes(molecules: Molecules) -> None:
+    for row, size in zip(molecules.kept.tolist(), molecules.store.n_nodes.tolist(), strict=True):
+        if size > MAX_EXPLAINED_ATOMS:
+            remedy = "leave it out, or use `mphil explain`; /api/predict takes it"
+            error = f"molecule {row + 1} has {size:,} atoms, at most {MAX_EXPLAINED_ATOMS:,} are explained"
+            raise Refusal(413, error, remedy)

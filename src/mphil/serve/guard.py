@@ -7,16 +7,20 @@ changes something must come from our own origin. Bodies must have a content type
 
 from __future__ import annotations
 
+import asyncio
 import ipaddress
 import re
-from collections.abc import Collection, Mapping, MutableMapping
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, MutableMapping
+from contextlib import contextmanager
 from typing import Any
-from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from mphil.limits import MAX_REQUEST_BYTES, MAX_UPLOAD_BYTES
+from mphil.limits import MAX_PEER_REQUESTS, MAX_REQUEST_BYTES, MAX_REQUESTS, MAX_UPLOAD_BYTES
+from mphil.serve.closing import Closing
+from mphil.serve.pace import Pace
 from mphil.serve.refusal import Refusal
 
 LOCAL = ("127.0.0.1", "localhost", "::1")
@@ -24,6 +28,9 @@ LOCAL = ("127.0.0.1", "localhost", "::1")
 
 EVERYWHERE = ("0.0.0.0", "::")
 """Addresses to listen on that stand for all addresses of the machine."""
+
+HEALTH = ("/healthz", "/readyz")
+"""Paths that are answered however much is going on."""
 
 UPLOAD = "/api/files"
 """The only path whose body is not JSON."""
@@ -52,10 +59,12 @@ class Guard:
     Args:
         app: what is guarded.
         hosts: names and addresses that a request may use for us; one of `EVERYWHERE` lets any address pass, no name.
+        closing: tells when requests in flight are to be given up.
     """
 
-    def __init__(self, app: ASGIApp, hosts: Collection[str] = LOCAL) -> None:
+    def __init__(self, app: ASGIApp, hosts: Collection[str] = LOCAL, closing: Closing | None = None) -> None:
         self.app, self.hosts = app, frozenset(host.lower() for host in hosts)
+        self._closing, self._peers = closing or Closing(), Counter[str]()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a refused request, pass on all others."""
@@ -63,21 +72,79 @@ class Guard:
             await self.app(scope, receive, send)
             return
 
+        begun = False
+
         async def send_with_headers(message: Message) -> None:
+            nonlocal begun
             if message["type"] == "http.response.start":
+                begun = True
                 _complete(message)
             await send(message)
 
         try:
-            check(scope["method"], scope["path"], Headers(scope=scope), self.hosts)
+            check(scope["method"], scope["path"], Headers(scope=scope), self.hosts, scope["scheme"])
+            with self._place(scope):
+                await self._pass_on(scope, receive, send_with_headers)
         except Refusal as refusal:
-            await _refuse(refusal, send_with_headers)
+            if not begun:
+                await _refuse(refusal, send_with_headers)
+
+    @contextmanager
+    def _place(self, scope: Scope) -> Iterator[None]:
+        """Count a request among those that are answered; who asks for our health is always answered.
+
+        Raises:
+            Refusal: there are too many.
+        """
+        if scope["path"] in HEALTH:
+            yield
             return
-        await self.app(scope, receive, send_with_headers)
+        peer = (scope.get("client") or ("",))[0]
+        if self._peers.total() >= MAX_REQUESTS or self._peers[peer] >= MAX_PEER_REQUESTS:
+            raise Refusal(503, f"{self._peers.total()} requests are being answered already", "try again in a moment")
+        self._peers[peer] += 1
+        try:
+            yield
+        finally:
+            self._peers[peer] -= 1
+            self._peers += Counter()
+
+    async def _pass_on(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Have a request answered.
+
+        Raises:
+            Refusal: its body is late, or the server is being stopped.
+        """
+        pace = Pace(receive)
+
+        async def send_unless_late(message: Message) -> None:
+            if pace.refusal is None:
+                await send(message)
+
+        work = asyncio.ensure_future(self.app(scope, pace.receive, send_unless_late))
+        end = asyncio.ensure_future(self._closing.wait())
+        try:
+            await asyncio.wait((work, end), return_when=asyncio.FIRST_COMPLETED)
+            if not work.done():
+                raise Closing.refusal()
+            await work
+        finally:
+            work.cancel()
+            end.cancel()
+            await asyncio.gather(work, end, return_exceptions=True)
+        if pace.refusal is not None:
+            raise pace.refusal
 
 
-def check(method: str, path: str, headers: Mapping[str, str], hosts: Collection[str]) -> None:
+def check(method: str, path: str, headers: Mapping[str, str], hosts: Collection[str], scheme: str = "http") -> None:
     """Look at a request before its body is read.
+
+    Args:
+        method: of HTTP.
+        path: what is asked for.
+        headers: by their names in small letters.
+        hosts: what we may be called.
+        scheme: by which the request came.
 
     Raises:
         Refusal: it must not be answered.
@@ -96,7 +163,7 @@ def check(method: str, path: str, headers: Mapping[str, str], hosts: Collection[
     if method in SAFE:
         return
     origin, site = headers.get("origin"), headers.get("sec-fetch-site", "none")
-    foreign = origin is not None and urlsplit(origin).netloc.lower() != host.lower()
+    foreign = origin is not None and origin.lower() != f"{scheme}://{host}".lower()
     if foreign or site not in ("none", "same-origin"):
         raise Refusal(403, "the request comes from another page", "send it from the server's own page or a program")
     if method == "POST":

@@ -13,6 +13,7 @@ from mphil.page.map import map_scripts, molecule_map
 from mphil.page.palette import stylesheet
 from mphil.serve import answers
 from mphil.serve.api import DeskOf, JobOf, PageNumber, ResultsOf, check_page
+from mphil.serve.deadline import in_time
 from mphil.serve.operations import operations_page
 from mphil.serve.refusal import Refusal
 
@@ -54,6 +55,7 @@ async def static(name: str) -> Response:
 
 @router.get("/map/{job_id}")
 async def sphere_map(
+    request: Request,
     job: JobOf,
     results: ResultsOf,
     desk: DeskOf,
@@ -72,7 +74,7 @@ async def sphere_map(
         scripts = [] if view is None else map_scripts()
         return page("Map", body, scripts=scripts, styles=[resource("gallery.css"), MAP_STYLE])
 
-    return HTMLResponse(await desk.ask(draw), headers={"content-security-policy": INSIDE})
+    return HTMLResponse(await in_time(request, desk.ask(draw)), headers={"content-security-policy": INSIDE})
 
 
 @router.get("/card")

@@ -10,12 +10,12 @@ import uvicorn
 from mphil.errors import UsageError
 from mphil.predictor import Predictor
 from mphil.serve.app import create_app
+from mphil.serve.closing import Closing
+from mphil.serve.connection import Connection
 from mphil.serve.guard import EVERYWHERE, LOCAL
 
-GRACE_SECONDS = 2
-"""How long answers that are under way may take once the server is to end."""
-
-MOST_CONNECTIONS = 100
+GRACE_SECONDS = 3
+"""How long answers that are under way may take once the server is to end; after that they are 503."""
 
 
 def serve(
@@ -41,32 +41,36 @@ def serve(
     """
     with _listening(host, port) as listener:
         names = {*LOCAL, host, *allow, *([socket.gethostname()] if host in EVERYWHERE else [])}
+        app = create_app(predictor, hosts=names)
         config = uvicorn.Config(
-            create_app(predictor, hosts=names),
-            http="h11",
+            app,
+            http=Connection,
             ws="none",
             lifespan="on",
             log_level="warning",
             access_log=False,
             server_header=False,
-            limit_concurrency=MOST_CONNECTIONS,
-            timeout_graceful_shutdown=GRACE_SECONDS,
+            timeout_graceful_shutdown=2 * GRACE_SECONDS,
         )
         address = _address("127.0.0.1" if host in EVERYWHERE else host, listener.getsockname()[1])
-        _Server(config, lambda: ready(address)).run(sockets=[listener])
+        Server(config, lambda: ready(address), app.state.closing).run(sockets=[listener])
 
 
-class _Server(uvicorn.Server):
-    """A server that says when it listens."""
+class Server(uvicorn.Server):
+    """A server that says when it listens, and gives requests in flight some time at its end."""
 
-    def __init__(self, config: uvicorn.Config, ready: Callable[[], object]) -> None:
+    def __init__(self, config: uvicorn.Config, ready: Callable[[], object], closing: Closing) -> None:
         super().__init__(config)
-        self._ready = ready
+        self._ready, self._closing = ready, closing
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         if self.started:
             self._ready()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._closing.begin(GRACE_SECONDS)
+        await super().shutdown(sockets)
 
 
 def _listening(host: str, port: int) -> socket.socket:

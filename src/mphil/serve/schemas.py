@@ -4,12 +4,21 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
-from mphil.limits import MAX_EXPLAINED_ROWS, MAX_REQUEST_ROWS
+from mphil.limits import MAX_EXPLAINED_ROWS, MAX_REQUEST_CHARACTERS, MAX_REQUEST_ROWS
 from mphil.serve.jobs import State
+from mphil.serve.refusal import Refusal
 
 Cell = str | float | None
+
+
+def whole_characters(text: object) -> object:
+    """Text in which half of a surrogate pair, which JSON can hold and UTF-8 cannot, is the replacement character."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace") if isinstance(text, str) else text
+
+
+Text = Annotated[str, BeforeValidator(whole_characters)]
 
 
 class Body(BaseModel):
@@ -18,17 +27,33 @@ class Body(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
+def not_too_much(smiles: list[str]) -> list[str]:
+    """Refuse molecules that together are more work than a request may be.
+
+    Raises:
+        Refusal: they have too many characters.
+    """
+    characters = sum(map(len, smiles))
+    if characters > MAX_REQUEST_CHARACTERS:
+        error = f"the molecules have {characters:,} characters together, at most {MAX_REQUEST_CHARACTERS:,} are taken"
+        raise Refusal(413, error, "send fewer at a time, or send them as a file")
+    return smiles
+
+
+Molecules = Annotated[list[Text], AfterValidator(not_too_much)]
+
+
 class PredictRequest(Body):
     """Molecules to predict."""
 
-    smiles: Annotated[list[str], Field(max_length=MAX_REQUEST_ROWS, examples=[["CCO", "c1ccccc1C(=O)O"]])]
+    smiles: Annotated[Molecules, Field(max_length=MAX_REQUEST_ROWS, examples=[["CCO", "c1ccccc1C(=O)O"]])]
 
 
 class ExplainRequest(Body):
     """Molecules to explain."""
 
-    smiles: Annotated[list[str], Field(max_length=MAX_EXPLAINED_ROWS, examples=[["CC(=O)Oc1ccccc1C(=O)O"]])]
-    target: Annotated[str | None, Field(description="Whose prototypes are named; the first when absent.")] = None
+    smiles: Annotated[Molecules, Field(max_length=MAX_EXPLAINED_ROWS, examples=[["CC(=O)Oc1ccccc1C(=O)O"]])]
+    target: Annotated[Text | None, Field(description="Whose prototypes are named; the first when absent.")] = None
 
 
 class Problem(BaseModel):

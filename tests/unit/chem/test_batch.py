@@ -23,6 +23,15 @@ def test_lenient_rows_are_kept_and_recorded():
     assert (4, "partial") in [(issue.row, issue.status) for issue in batch.issues]
 
 
+def test_open_molecules_and_arrows_have_a_status_of_their_own_where_an_answer_is_wanted():
+    rows = ["*C", "CCO", "C[2*]", "[NH3]->[Fe]", "[Fe]<-[NH3]", "C[R1]", "[Fe]"]
+    batch = molecule_batch(rows, schema="good")
+    found = {issue.row: issue.status for issue in batch.issues}
+    assert found == {0: "wildcard", 2: "wildcard", 3: "dative", 4: "dative", 5: "wildcard"}
+    assert batch.arrays["n_nodes"].tolist() == [3, 1]
+    assert {issue.row for issue in graph_batch(rows, schema="good", lenient=False).issues} == {5}
+
+
 def test_scaffolds_end_to_end():
     batch = scaffold_batch(["Cc1ccccc1", "CC", "C C", "C1CC1"], lenient=False)
     assert batch.arrays["text"].tobytes() == b"c1ccccc1C1CC1"

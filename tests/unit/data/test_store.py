@@ -158,11 +158,11 @@ def test_slice_is_a_view_and_selection_a_copy(store):
 def test_saved_and_loaded_is_identical(tmp_path_factory, store):
     folder = tmp_path_factory.mktemp("saved") / "store"
     store.save(folder)
-    loaded = GraphStore.load(folder, verify=True)
+    loaded = GraphStore.load(folder)
     assert_same_store(loaded, store)
     assert_same_store(loaded[1:], store[1:])
     loaded[1:].save(folder)
-    assert_same_store(GraphStore.load(folder, verify=True), store[1:])
+    assert_same_store(GraphStore.load(folder), store[1:])
     assert [path.name for path in folder.parent.iterdir()] == ["store"]
 
 
@@ -170,7 +170,7 @@ def test_loading_maps_the_files_and_never_writes_to_them(tmp_path, store):
     store.save(tmp_path / "store")
     loaded = GraphStore.load(tmp_path / "store")
     loaded.x[:] = 0
-    assert_same_store(GraphStore.load(tmp_path / "store", verify=True), store)
+    assert_same_store(GraphStore.load(tmp_path / "store"), store)
 
 
 def test_batch_does_not_alias_the_store(store):
@@ -298,11 +298,11 @@ def test_missing_truncated_and_garbled_files(saved, name):
         with pytest.raises(IntegrityError, match="delete it and build again"):
             GraphStore.load(saved)
     path.write_bytes(sound)
-    GraphStore.load(saved, verify=True)
+    GraphStore.load(saved)
 
 
 @pytest.mark.parametrize("name", [name for name in SAVED_FILES if name.endswith(".npy")])
-def test_flipped_bytes_are_found_when_verified(saved, name):
+def test_flipped_bytes_are_found(saved, name):
     path: Path = saved / name
     sound = path.read_bytes()
     data_begins = len(sound) - np.load(path).nbytes
@@ -311,7 +311,7 @@ def test_flipped_bytes_are_found_when_verified(saved, name):
         damaged[position] ^= 0xFF
         path.write_bytes(damaged)
         with pytest.raises(IntegrityError):
-            GraphStore.load(saved, verify=True)
+            GraphStore.load(saved)
 
 
 @pytest.mark.parametrize("text", ["[]", "3", "{}", '{"format": 1}', '{"format": 1, "arrays": {}}'])

@@ -3,9 +3,11 @@
 import csv
 import gzip
 import io
+import os
 import subprocess
 import sys
 import textwrap
+from pathlib import Path
 
 import pyarrow
 import pytest
@@ -186,13 +188,42 @@ def test_names_are_unique():
     assert unique_names(["x", "y"]) == (("x", "y"), ())
 
 
+@pytest.mark.parametrize("row", ["C\0CO,1,x", "CCO,\0,x", "CCO,1,a\0b", "\0,\0,\0"])
+@pytest.mark.parametrize("place", [0, 3000])
+def test_a_nul_character_costs_its_row(tmp_path, row, place):
+    rows = ["CCN,0,fine"] * 6000
+    rows[place] = row
+    file = tmp_path / "a.csv"
+    file.write_text("\n".join(["smiles,y,name", *rows]) + "\n")
+    chunks = list(open_table(file).chunks())
+    assert sum(map(len, chunks)) == 6000
+    found = {number: problem.code for chunk in chunks for number, problem in chunk.problems.items()}
+    assert found == {place: "control"}
+
+
+def test_a_nul_character_in_a_short_table_costs_its_row(tmp_path):
+    file = tmp_path / "a.csv"
+    file.write_bytes(b"smiles,y\nCCO,1\nC\0C,0\n")
+    (chunk,) = open_table(file).chunks()
+    assert chunk.columns["smiles"] == ("CCO", "")
+    assert list(chunk.problems) == [1]
+
+
 class TestRefused:
+    def test_pipes_and_devices(self, tmp_path):
+        pipe = tmp_path / "pipe.csv"
+        os.mkfifo(pipe)
+        for path in (pipe, Path("/dev/zero"), Path("/dev/null")):
+            with pytest.raises(UsageError, match=f"{path}: a pipe or a device"):
+                open_table(path)
+
     @pytest.mark.parametrize(
         ("name", "content", "text"),
         [
             ("a.csv", b"", "the file is empty"),
             ("a.csv", b"\xef\xbb\xbf\n\n", "the file is empty"),
-            ("a.csv", b"a,b\0c,d\n", "binary"),
+            ("a.csv", b"a,b\0c,d\n", "the first row cannot be read: a cell holds a NUL"),
+            ("a.csv", "smiles,y\nCCO,1\n".encode("utf-16-le"), "binary"),
             ("a.csv", bytes(range(256)) * 4, "binary"),
             ("a.xlsx", b"PK\x03\x04abc", "save the table as CSV"),
             ("a.parquet", b"PAR1" + b"junk" * 100, "parquet"),

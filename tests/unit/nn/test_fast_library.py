@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 import subprocess
@@ -13,11 +14,15 @@ from pathlib import Path
 import pytest
 import torch
 
+from mphil.data.cache import cache_folder
 from mphil.data.store import GraphStore
 from mphil.nn.encoders import Encoder, build_encoder
-from mphil.nn.fast import library
+from mphil.nn.fast import library, trusted
 from mphil.nn.fast.library import kernels, status
 from tests.graphs import random_store, small_encoder, whole
+
+KEPT = cache_folder() / "kernels"
+"""Libraries that were built before: building takes seconds, so most tests begin with a copy."""
 
 available = pytest.mark.skipif(status().library is None, reason=status().reason)
 
@@ -101,13 +106,128 @@ def test_a_compiler_that_fails(fresh, monkeypatch, tmp_path, caplog):
     assert "pure torch" in caplog.text
 
 
-@available
-def test_a_library_of_somebody_else_is_not_loaded(fresh, monkeypatch):
+@pytest.fixture
+def file(fresh: Path) -> Path:
+    """A library that was built and kept."""
+    if KEPT.is_dir():
+        shutil.copytree(KEPT, fresh)
+        fresh.chmod(0o700)
     status()
     library.status.cache_clear()
-    monkeypatch.setattr(library, "_owner", lambda file: 54321)
-    assert status().library is None
-    assert "another user" in status().reason
+    return next(fresh.glob("float-*.so"))
+
+
+def give_away(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make a file belong to another user: by root truly, else by being another user ourselves."""
+    if os.getuid() == 0:
+        os.chown(path, 54321, -1)
+    else:
+        monkeypatch.setattr(os, "getuid", lambda: 54321)
+
+
+def compile_text(source: str, out: Path) -> Path:
+    command = [library.compiler(), "-x", "c", "-shared", "-fPIC", "-", "-o", str(out)]
+    subprocess.run(command, input=source, text=True, check=True)
+    out.chmod(0o700)
+    return out
+
+
+def ask_again() -> library.Status:
+    library.status.cache_clear()
+    return status()
+
+
+@available
+@pytest.mark.parametrize("which", ["library", "folder", "cache"])
+def test_what_belongs_to_somebody_else_is_refused_by_name(file, fresh, monkeypatch, which):
+    path = {"library": file, "folder": fresh, "cache": fresh.parent}[which]
+    give_away(path, monkeypatch)
+    assert ask_again().library is None
+    assert "belongs to another user" in status().reason
+    assert "MPHIL_CACHE" in status().reason
+    if os.getuid() == 0:
+        assert f"{path} belongs" in status().reason
+
+
+@available
+@pytest.mark.parametrize(
+    ("which", "mode"),
+    [
+        ("library", 0o722),
+        ("library", 0o720),
+        ("checksum", 0o622),
+        ("folder", 0o777),
+        ("folder", 0o1777),
+        ("cache", 0o777),
+    ],
+)
+def test_what_others_can_write_is_refused_by_name(file, fresh, which, mode):
+    path = {"library": file, "checksum": file.with_suffix(".sha256"), "folder": fresh, "cache": fresh.parent}[which]
+    path.chmod(mode)
+    assert ask_again().library is None
+    assert f"{path} can be written by others (mode {mode:04o})" in status().reason
+
+
+@available
+def test_a_shared_cache_in_which_others_cannot_remove_our_files(file, fresh):
+    fresh.parent.chmod(0o1777)
+    assert status().library is not None
+
+
+@available
+@pytest.mark.parametrize("which", ["library", "checksum", "folder"])
+def test_links_are_not_followed(file, fresh, tmp_path, which):
+    path = {"library": file, "checksum": file.with_suffix(".sha256"), "folder": fresh}[which]
+    moved = path.rename(tmp_path / "elsewhere")
+    path.symlink_to(moved)
+    assert ask_again().library is None
+    assert f"{path} is a link" in status().reason
+
+
+@available
+def test_a_pipe_instead_of_a_library_is_refused(file):
+    file.unlink()
+    os.mkfifo(file)
+    assert ask_again().library is None
+    assert f"{file} is not a regular file" in status().reason
+
+
+@available
+def test_a_library_without_our_functions(file):
+    file.unlink()
+    compile_text("int other(void) { return 1; }", file)
+    file.with_suffix(".sha256").write_text(hashlib.sha256(file.read_bytes()).hexdigest())
+    assert ask_again().library is None
+    assert f"{file} has no function 'aggregate'" in status().reason
+    assert kernels(torch.ones(1)) is None
+
+
+@available
+@pytest.mark.parametrize("descriptors", [True, False])
+def test_each_library_is_its_own(monkeypatch, tmp_path, descriptors):
+    """The system's loader knows libraries by name: two descriptors with one number would be one library."""
+    if not descriptors:
+        monkeypatch.setattr(trusted, "DESCRIPTORS", tmp_path / "absent")
+    for number in (1, 2):
+        built = compile_text(f"int number(void) {{ return {number}; }}", tmp_path / f"{number}.so")
+        loaded = trusted.load_library(built)
+        assert loaded is not None
+        assert loaded.number() == number
+    assert trusted.load_library(built, "another digest") is None
+
+
+@available
+def test_files_are_ours_alone_whatever_the_umask(file, fresh, monkeypatch, tmp_path):
+    kept = file.rename(tmp_path / "kept.so")
+    shutil.rmtree(fresh)
+    monkeypatch.setattr(library, "_compile", lambda *to: Path(shutil.copy(kept, to[-1] / "kernels.so")))
+    before = os.umask(0o002)
+    try:
+        assert status().library is not None
+        monkeypatch.setattr(library, "_compile", lambda *_: pytest.fail("it was kept already"))
+        assert ask_again().reason == f"compiled, {file}"
+    finally:
+        os.umask(before)
 
 
 @available

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from mphil.data.cache import cache_folder
-from mphil.files import write_text
+from mphil.nn.fast.trusted import Untrusted, load_library, open_folder, read_checked
 
 FOLDER = Path(__file__).parent
 """Where the sources are: `*.c`, and the header they share."""
@@ -79,7 +79,7 @@ def status(precision: str = "float") -> Status:
         return Status(None, "MPHIL_FAST=0 asks for it")
     try:
         return _load(precision)
-    except (Unavailable, OSError) as error:
+    except (Unavailable, Untrusted, OSError) as error:
         _LOG.warning("pure torch, which is slower, since %s; see `mphil doctor`", error)
         return Status(None, str(error))
 
@@ -134,35 +134,61 @@ def _load(precision: str) -> Status:
     if using is None:
         raise Unavailable("there is no C compiler (install gcc, or set CC)")
     file = cache_folder() / "kernels" / f"{precision}-{_fingerprint(using)}.so"
-    if not _intact(file):
+    library = _kept(file)
+    if library is None:
         try:
             file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             with tempfile.TemporaryDirectory(dir=file.parent, prefix=".draft-") as draft:
                 built = _compile(using, precision, Path(draft))
-                write_text(_checksum(file), _digest(built))
+                built.chmod(0o700)
+                library = load_library(built)
+                _write_checksum(built, Path(draft)).replace(_checksum(file))
                 # Two processes may both be building it: the same code, put in place whole by either.
                 built.replace(file)
         except OSError as error:
             _LOG.warning("%s: nothing can be kept here (%s)", file.parent, error)
             with tempfile.TemporaryDirectory() as draft:
-                return Status(_open(_compile(using, precision, Path(draft))), "compiled for this process only")
-    return Status(_open(file), f"compiled, {file}")
+                built = _compile(using, precision, Path(draft))
+                built.chmod(0o700)
+                library = load_library(built)
+                return Status(_declare(library, file), "compiled for this process only")
+    return Status(_declare(library, file), f"compiled, {file}")
 
 
-def _intact(file: Path) -> bool:
-    """Whether a library is there, and whole: loading half of one would end the process."""
+def _kept(file: Path) -> ctypes.CDLL | None:
+    """The library of a file, or None if there is none or half of one, which would end the process."""
     try:
-        return _checksum(file).read_text() == _digest(file)
-    except (OSError, UnicodeDecodeError):
-        return False
+        with open_folder(file.parent) as within:
+            handle, digest = read_checked(_checksum(file).name, file.parent, within)
+            os.close(handle)
+        return load_library(file, digest.decode("ascii", "replace"))
+    except OSError:
+        return None
+
+
+def _declare(library: ctypes.CDLL | None, file: Path) -> ctypes.CDLL | None:
+    """Tell ctypes what our functions take.
+
+    Raises:
+        Unavailable: one of them is missing.
+    """
+    for name, (result, arguments) in SIGNATURES.items():
+        function = getattr(library, name, None)
+        if function is None:
+            raise Unavailable(f"{file} has no function {name!r}; remove the file, and it is built again")
+        function.restype, function.argtypes = result, arguments
+    return library
 
 
 def _checksum(file: Path) -> Path:
     return file.with_suffix(".sha256")
 
 
-def _digest(file: Path) -> str:
-    return hashlib.sha256(file.read_bytes()).hexdigest()
+def _write_checksum(built: Path, folder: Path) -> Path:
+    out = folder / "checksum"
+    out.write_text(hashlib.sha256(built.read_bytes()).hexdigest())
+    out.chmod(0o600)
+    return out
 
 
 def _compile(compiler: str, precision: str, folder: Path) -> Path:
@@ -184,21 +210,6 @@ def _compile(compiler: str, precision: str, folder: Path) -> Path:
         told = (done.stderr.strip() or f"exit code {done.returncode}").splitlines()[0]
         raise Unavailable(f"{compiler} could not compile the loops: {told}")
     return out
-
-
-def _open(file: Path) -> ctypes.CDLL:
-    """Load a library that belongs to us; one that another user could have put there is refused."""
-    if _owner(file) not in (os.getuid(), 0):
-        raise Unavailable(f"{file} belongs to another user; remove it, or set MPHIL_CACHE to a folder of your own")
-    library = ctypes.CDLL(str(file))
-    for name, (result, arguments) in SIGNATURES.items():
-        function = getattr(library, name)
-        function.restype, function.argtypes = result, arguments
-    return library
-
-
-def _owner(file: Path) -> int:
-    return file.stat().st_uid
 
 
 def _fingerprint(compiler: str) -> str:

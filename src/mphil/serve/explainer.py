@@ -1,0 +1,112 @@
+"""Explanations in a process of their own, which can be ended: a molecule that takes too long costs its request only.
+
+This is the side of the server; `mphil.serve.explaining` is the process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import struct
+import sys
+import tempfile
+from contextlib import AbstractAsyncContextManager, suppress
+from pathlib import Path
+
+from mphil.bundle import write_bundle
+from mphil.limits import MAX_WAITING_REQUESTS
+from mphil.predictor import Predictor
+from mphil.serve.desk import TRIAL
+from mphil.serve.refusal import Refusal
+
+REQUEST = struct.Struct("<Q")
+ANSWER = struct.Struct("<HQ")
+"""Lengths of a request and of an answer, the latter behind its HTTP status."""
+
+
+class Explainer(AbstractAsyncContextManager["Explainer"]):
+    """Has molecules explained, one request after the other.
+
+    Args:
+        predictor: the model; the process has a copy.
+    """
+
+    def __init__(self, predictor: Predictor) -> None:
+        self._predictor = predictor
+        self._folder = tempfile.TemporaryDirectory(prefix="mphil-serve-")
+        self._turn = asyncio.Lock()
+        self._waiting = 0
+        self._process: asyncio.subprocess.Process | None = None
+
+    async def warm_up(self) -> None:
+        """Answer once, so that the first visitor does not wait for the process."""
+        await self.explain([TRIAL], None)
+
+    async def explain(self, smiles: list[str], target: str | None) -> bytes:
+        """The JSON text of an `ExplainResponse`. Whoever stops waiting for it ends the process.
+
+        Raises:
+            Refusal: too many requests are waiting, or this one cannot be answered.
+            RuntimeError: a fault of the process.
+        """
+        if self._waiting >= MAX_WAITING_REQUESTS:
+            raise Refusal(503, f"{self._waiting} requests are waiting already", "try again in a moment")
+        self._waiting += 1
+        try:
+            async with self._turn:
+                return await self._ask(json.dumps({"smiles": smiles, "target": target}).encode())
+        finally:
+            self._waiting -= 1
+
+    async def _ask(self, request: bytes) -> bytes:
+        try:
+            process = self._process = self._process or await self._start()
+            assert process.stdin is not None
+            process.stdin.write(REQUEST.pack(len(request)) + request)
+            status, body = await _answer(process)
+        except (asyncio.IncompleteReadError, OSError):
+            await self._end()
+            raise Refusal(503, "the process that explains molecules was lost", "ask again") from None
+        except BaseException:
+            await self._end()
+            raise
+        if status == 500:
+            raise RuntimeError(f"an explanation failed in another process:\n{body.decode()}")
+        if status != 200:
+            raise Refusal(status, **json.loads(body))
+        return body
+
+    async def _start(self) -> asyncio.subprocess.Process:
+        """A process that has said that it is ready."""
+        folder = Path(self._folder.name) / "bundle"
+        if not folder.exists():
+            await asyncio.to_thread(write_bundle, folder, self._predictor.bundle)
+        options = [str(folder), str(self._predictor.batch_size), self._predictor.device]
+        self._process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-P", "-m", "mphil.serve.explaining", *options),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            env=os.environ | {"PYTHONPATH": os.pathsep.join(entry for entry in sys.path if entry)},
+            # Ctrl-C in a terminal is meant for the server, which then ends this process.
+            start_new_session=True,
+        )
+        await _answer(self._process)
+        return self._process
+
+    async def _end(self) -> None:
+        process, self._process = self._process, None
+        if process is not None:
+            with suppress(ProcessLookupError):
+                process.kill()
+            await process.wait()
+
+    async def __aexit__(self, *exception: object) -> None:
+        await self._end()
+        self._folder.cleanup()
+
+
+async def _answer(process: asyncio.subprocess.Process) -> tuple[int, bytes]:
+    assert process.stdout is not None
+    status, length = ANSWER.unpack(await process.stdout.readexactly(ANSWER.size))
+    return status, await process.stdout.readexactly(length)

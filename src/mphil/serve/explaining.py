@@ -1,0 +1,63 @@
+"""The process that explains: `python -m mphil.serve.explaining FOLDER BATCH_SIZE DEVICE`, a bundle in the folder.
+
+Requests come on its standard input and answers go to its standard output, as JSON text behind its length; the first
+answer says that the process is ready. It ends when its input does.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import traceback
+from typing import BinaryIO
+
+from mphil.bundle import read_bundle
+from mphil.errors import MphilError
+from mphil.plugins import load_plugins
+from mphil.predictor import Predictor
+from mphil.serve import answers
+from mphil.serve.desk import Desk
+from mphil.serve.explainer import ANSWER, REQUEST
+from mphil.serve.refusal import Refusal
+
+READY = b"ready"
+NICENESS = 5
+"""How much the process gives way to predictions."""
+
+
+def answer(desk: Desk, request: bytes) -> tuple[int, bytes]:
+    """HTTP status and body of the answer to one request; a fault of ours travels back as text."""
+    try:
+        asked = json.loads(request)
+        return 200, answers.explain(desk, asked["smiles"], asked["target"]).model_dump_json().encode()
+    except Refusal as refusal:
+        return refusal.status, refusal.body()
+    except MphilError as error:
+        return 400, Refusal(400, str(error), "change the request accordingly").body()
+    except Exception:
+        return 500, traceback.format_exc().encode()
+
+
+def _send(stream: BinaryIO, status: int, body: bytes) -> None:
+    stream.write(ANSWER.pack(status, len(body)) + body)
+    stream.flush()
+
+
+def main(folder: str, batch_size: str, device: str) -> None:
+    """Answer requests until there are no more."""
+    # Whatever other code prints must not get between the answers.
+    out = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    load_plugins()
+    predictor = Predictor(read_bundle(folder), batch_size=int(batch_size), device=device)
+    with Desk(predictor) as desk:
+        os.nice(NICENESS)
+        _send(out, 200, READY)
+        while head := sys.stdin.buffer.read(REQUEST.size):
+            (length,) = REQUEST.unpack(head)
+            _send(out, *answer(desk, sys.stdin.buffer.read(length)))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,119 @@
+"""Requests that are much work: limits, deadlines, and clients that leave."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import threading
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from mphil.limits import MAX_EXPLAINED_ATOMS, MAX_REQUEST_CHARACTERS
+from mphil.serve import deadline, explainer
+from tests.served import JSON, predictor, served
+
+RING = "C1" + "C" * 988 + "C1"
+PEPTIDE = "N" + "[C@@H](C)C(=O)N" * 45 + "CC(=O)O"
+
+
+@pytest.fixture(scope="module")
+def client():
+    with served(predictor()) as client:
+        yield client
+
+
+def refused(answer, status):
+    assert answer.status == status, answer.body
+    assert sorted(answer.json()) == ["error", "remedy"]
+    return answer.json()["error"]
+
+
+def test_molecules_that_take_long_to_explain_are_refused_at_once(client):
+    begun = time.monotonic()
+    assert "molecule 1 has 990 atoms" in refused(client.post("/api/explain", {"smiles": [RING] * 20}), 413)
+    assert time.monotonic() - begun < 20, "explaining them takes a minute"
+    assert client.post("/api/predict", {"smiles": [RING]}).json()["rows"][0]["cells"]["status"] == "ok"
+
+
+@pytest.mark.parametrize(("more", "status"), [(0, 200), (1, 413)])
+def test_the_atoms_of_an_explained_molecule(client, more, status):
+    assert client.post("/api/explain", {"smiles": ["C" * (MAX_EXPLAINED_ATOMS + more)]}).status == status
+
+
+@pytest.mark.parametrize("path", ["/api/predict", "/api/explain"])
+def test_the_characters_of_a_request(client, path):
+    most = ["x" * (MAX_REQUEST_CHARACTERS // 20)] * 20
+    assert client.post(path, {"smiles": most}).status == 200
+    most[0] += "x"
+    begun = time.monotonic()
+    assert f"{MAX_REQUEST_CHARACTERS + 1:,} characters" in refused(client.post(path, {"smiles": most}), 413)
+    assert time.monotonic() - begun < 5
+
+
+@pytest.fixture
+def slow(monkeypatch):
+    """Molecules that keep the process that explains busy for many seconds; predictions are as quick as ever."""
+    monkeypatch.setattr(deadline, "REQUEST_SECONDS", 1.0)
+    return {"smiles": [PEPTIDE] * 20}
+
+
+def test_a_deadline_ends_the_work_and_predictions_go_on(client, slow):
+    told = []
+    asking = threading.Thread(target=lambda: told.append(client.post("/api/explain", slow)))
+    before = explaining()
+    asking.start()
+    assert client.post("/api/predict", {"smiles": ["CCO"]}).status == 200
+    asking.join(30)
+    assert "no answer within 1 seconds" in refused(told[0], 504)
+    assert len(before) == 1
+    assert gone(before)
+
+
+@pytest.mark.slow
+def test_a_client_that_leaves_ends_the_work(client):
+    assert client.post("/api/explain", {"smiles": ["CCO"]}).status == 200
+    before = explaining()
+    connection = http.client.HTTPConnection("127.0.0.1", client.port)
+    connection.request("POST", "/api/explain", json.dumps({"smiles": [PEPTIDE] * 20}), JSON)
+    time.sleep(0.3)
+    connection.close()
+    assert gone(before)
+    assert client.post("/api/explain", {"smiles": ["CCO"]}).status == 200, "another process takes its place"
+
+
+@pytest.mark.slow
+def test_a_lost_process_costs_its_request(client):
+    (number,) = explaining()
+    os.kill(number, 9)
+    refused(client.post("/api/explain", {"smiles": ["CCO"]}), 503)
+    assert client.post("/api/explain", {"smiles": ["CCO"]}).status == 200
+
+
+def test_a_crowd_is_told_to_come_back(client, monkeypatch):
+    monkeypatch.setattr(explainer, "MAX_WAITING_REQUESTS", 0)
+    refused(client.post("/api/explain", {"smiles": ["CCO"]}), 503)
+
+
+def explaining() -> list[int]:
+    """Numbers of the processes of ours that explain."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+            if b"mphil.serve.explaining" in (entry / "cmdline").read_bytes() and parent == os.getpid():
+                found.append(int(entry.name))
+    return found
+
+
+def gone(numbers: list[int]) -> bool:
+    """Whether processes end within some seconds."""
+    end = time.monotonic() + 20
+    while alive := any(Path(f"/proc/{number}").exists() for number in numbers):
+        if time.monotonic() > end:
+            break
+        time.sleep(0.05)
+    return not alive
