@@ -28,7 +28,14 @@ def check(
     target: Annotated[list[str] | None, typer.Option(help="Column of labels, one or more. [default: found]")] = None,
     split: Annotated[
         list[str] | None,
-        typer.Option(help="scaffold, size, random, predefined or a column. [default: all that make sense]"),
+        typer.Option(
+            help="scaffold, cluster, size, time, random, predefined, a column, or a table of parts. "
+            "[default: all that make sense]"
+        ),
+    ] = None,
+    test: Annotated[Path | None, typer.Option(help="External test set: another file with the same columns.")] = None,
+    date_format: Annotated[
+        str | None, typer.Option(help="Form of the dates to split by, such as %d/%m/%Y. [default: found]")
     ] = None,
     html: Annotated[Path | None, typer.Option(help="Write the report as a page with pictures.")] = None,
     rows: Annotated[Path | None, typer.Option(help="Write a CSV with the status of every row.")] = None,
@@ -39,7 +46,15 @@ def check(
     from mphil.data.progress import row_counter
 
     with row_counter() as progress:
-        report = gather(path, smiles=smiles, targets=target or (), splits=split or (), progress=progress)
+        report = gather(
+            path,
+            smiles=smiles,
+            targets=target or (),
+            splits=split or (),
+            test=test,
+            date_format=date_format or "",
+            progress=progress,
+        )
     if html:
         from mphil.check_page import check_page
         from mphil.files import write_text
@@ -112,7 +127,9 @@ def _print_splits(facts: dict[str, Any]) -> None:
         show.table(header, rows, title="what each split would look like")
     for name, split in facts["splits"].items():
         if not split["possible"]:
-            typer.echo(f"split {name} is not possible: {split['obstacle']}")
+            typer.echo(f"split {_safe(name)} is not possible: {_safe(split['obstacle'])}")
+        for what in split.get("merged", ()):
+            typer.echo(f"split {_safe(name)}: {what}")
 
 
 def _safe(text: str) -> str:

@@ -30,7 +30,16 @@ def train(
     target: Annotated[list[str] | None, typer.Option(help="Column of labels in FILE. [default: found]")] = None,
     split: Annotated[
         str | None,
-        typer.Option(help="How FILE is split: scaffold, size, random, predefined or a column. [default: scaffold]"),
+        typer.Option(
+            help="How FILE is split: scaffold, cluster, size, time, random, predefined, a column, or a table of parts "
+            "such as parts.csv. [default: scaffold]"
+        ),
+    ] = None,
+    test: Annotated[
+        Path | None, typer.Option(help="External test set: another file with the same columns, never trained on.")
+    ] = None,
+    date_format: Annotated[
+        str | None, typer.Option(help="Form of the dates to split by, such as %d/%m/%Y. [default: found]")
     ] = None,
     preset: Annotated[str | None, typer.Option(help="Named hyperparameters of the method.")] = None,
     config: Annotated[Path | None, typer.Option(help="TOML file with settings.")] = None,
@@ -58,7 +67,14 @@ def train(
     """
     from mphil.training.settings import merge, parse_assignment, read_toml, resolve
 
-    flags: dict[str, Any] = {"benchmark": _data(file, benchmark, smiles, target, split), "method": {}}
+    told = {
+        "smiles": smiles,
+        "target": target,
+        "split": split,
+        "test": str(test.resolve()) if test else None,
+        "date-format": date_format,
+    }
+    flags: dict[str, Any] = {"benchmark": _data(file, benchmark, told), "method": {}}
     if method:
         flags["method"]["name"] = method
     if preset:
@@ -109,9 +125,13 @@ def _print_data(file: Path, prepared: Any, folder: Path) -> None:
     typer.echo(f"{file.name}: {survey.rows:,} rows, {len(data.store):,} {noun}; {aside}")
     sizes = " · ".join(f"{part.replace('_', '-')} {size:,}" for part, size in data.split.sizes.items())
     split = data.split.provenance["split"]
-    noun = {"scaffold": "scaffolds", "size": "sizes"}.get(split, "values")
+    noun = {"scaffold": "scaffolds", "size": "sizes", "cluster": "clusters", "time": "dates"}.get(split, "values")
     domains = f"; {prepared.domains:,} {noun}, none on two sides of the shift" if prepared.domains else ""
     typer.echo(f"split by {split}: {sizes}{domains}")
+    for what in data.split.provenance.get("merged", ()):
+        typer.echo(f"note: {what}")
+    if shared := data.split.provenance.get("rows_shared_with_test"):
+        typer.echo(f"note: {shared:,} rows hold a molecule of the external test set and are in no part")
 
 
 def _print_product(product: Any) -> None:
@@ -131,21 +151,28 @@ def _print_product(product: Any) -> None:
     typer.echo("next: " + " · ".join(f"mphil {way.format(product.path)}" for way in ways))
 
 
-def _data(
-    file: Path | None, benchmark: str | None, smiles: str | None, targets: list[str] | None, split: str | None
-) -> dict[str, Any]:
-    """The settings of the section `benchmark` that the options stand for."""
+def _data(file: Path | None, benchmark: str | None, told: dict[str, Any]) -> dict[str, Any]:
+    """The settings of the section `benchmark` that the options stand for.
+
+    Args:
+        file: the user's own data.
+        benchmark: name of a benchmark in its place.
+        told: name of an option that goes with a file to its value; None when it was not given.
+    """
+    given = {option: value for option, value in told.items() if value is not None}
     if file is None:
-        for option, value in (("--smiles", smiles), ("--target", targets), ("--split", split)):
-            if value:
-                raise UsageError(f"{option} goes with a file of your own: mphil train FILE {option} ...")
+        for option in given:
+            raise UsageError(f"--{option} goes with a file of your own: mphil train FILE --{option} ...")
         return {"name": benchmark} if benchmark else {}
     if benchmark:
         raise UsageError(f"train on {file} or on the benchmark {benchmark}; give one of them")
     if not file.exists():
         raise UsageError(f"{file}: no such file or folder")
-    given = {"smiles": smiles, "targets": targets, "split": split}
-    return {"name": "own-data", "path": str(file.resolve()), **{k: v for k, v in given.items() if v}}
+    names = {"target": "targets"}
+    settings = {names.get(option, option.replace("-", "_")): value for option, value in given.items()}
+    if Path(settings.get("split", "")).suffix and Path(settings["split"]).is_file():
+        settings["split"] = str(Path(settings["split"]).resolve())
+    return {"name": "own-data", "path": str(file.resolve()), **settings}
 
 
 def resume(

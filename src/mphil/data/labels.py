@@ -17,7 +17,10 @@ MOST_CLASSES = 50
 MOSTLY = 0.9
 """From this share of numbers on, a column is numeric and its other cells are mistakes."""
 
-_MISSING = frozenset(("", "nan", "na", "n/a", "#n/a", "null", "none", "-", "?", "."))
+_MISSING = frozenset(
+    "|nan|na|n/a|#n/a|n.a.|n.a|null|none|-|--|?|.|missing|nd|n.d.|n.d|n/d|nt|n.t.|not determined|not tested|"
+    "#value!|#div/0!|#ref!".split("|")
+)
 _YES = frozenset(("true", "t", "yes", "y", "active", "positive", "pos"))
 _NO = frozenset(("false", "f", "no", "n", "inactive", "negative", "neg"))
 _NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d{1,3})?", re.ASCII)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 from array import array
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -64,6 +64,9 @@ class Survey:
         part: (n,) part that a column of the table gives; None without such a column.
         bad: the rows that were set aside, in order.
         recoded: bytes that were not UTF-8.
+        ids: (n,) what the table calls each row; None without such a column.
+        external: (n,) which rows come from an external test set; None without one.
+        reading: how molecules were read: keyword arguments of `survey_table`.
     """
 
     rows: int
@@ -77,6 +80,9 @@ class Survey:
     part: Coded | None = None
     bad: tuple[BadRow, ...] = ()
     recoded: int = 0
+    ids: Coded | None = None
+    external: NDArray[np.bool_] | None = None
+    reading: Mapping[str, Any] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.row)
@@ -95,22 +101,31 @@ class Survey:
 
 
 def survey_table(
-    table: Table, roles: Roles, *, workers: int | None = None, progress: Callable[[int], None] | None = None
+    table: Table,
+    roles: Roles,
+    *,
+    test: Table | None = None,
+    workers: int | None = None,
+    progress: Callable[[int], None] | None = None,
 ) -> Survey:
     """Read a table once, from its first row to its last.
 
     Args:
         table: the table.
         roles: what its columns are.
+        test: an external test set with the same columns of molecules and labels, whose rows are numbered after those of
+            the table.
         workers: processes that read molecules; 0 works in this one, None chooses by the number of rows and cores.
         progress: told the number of rows read so far, after every chunk.
     """
     gathered = _Gathered(roles)
-    for chunk in table.chunks(max(ROWS, min(MOST_ROWS, CELLS // len(roles.used))), roles.used):
-        processes = (0 if len(chunk) <= SMALL else len(os.sched_getaffinity(0))) if workers is None else workers
-        gathered.add(chunk, describe(chunk.columns[roles.smiles], processes))
-        if progress:
-            progress(gathered.rows)
+    for source in (table, test) if test else (table,):
+        gathered.begin(source)
+        for chunk in source.chunks(max(ROWS, min(MOST_ROWS, CELLS // len(roles.used))), gathered.columns):
+            processes = (0 if len(chunk) <= SMALL else len(os.sched_getaffinity(0))) if workers is None else workers
+            gathered.add(chunk, describe(chunk.columns[roles.smiles], processes))
+            if progress:
+                progress(gathered.rows)
     return gathered.finish()
 
 
@@ -119,22 +134,33 @@ class _Gathered:
 
     def __init__(self, roles: Roles) -> None:
         self.roles = roles
-        self.rows = self.recoded = 0
+        self.rows = self.recoded = self.start = 0
+        self.columns: tuple[str, ...] = ()
+        self.test: Table | None = None
         self.row, self.line, self.size = array("q"), array("q"), array("q")
-        self.keys, self.scaffold, self.part = Coded(), Coded(), Coded()
+        self.keys, self.scaffold, self.part, self.ids = Coded(), Coded(), Coded(), Coded()
         self.labels = {name: Coded() for name in roles.targets}
         self.domains = {name: Coded() for name in roles.domains}
         self.bad: list[BadRow] = []
+
+    def begin(self, table: Table) -> None:
+        """The rows that follow are those of this table; the second one is the external test set."""
+        needed = (self.roles.smiles, *self.roles.targets)
+        self.test = table if self.columns else None
+        # A test set needs no dates and assays.
+        self.columns = tuple(name for name in self.roles.used if name in table.columns or name in needed)
+        self.start = self.rows
 
     def add(self, chunk: Chunk, described: Sequence[Described | Problem]) -> None:
         self.recoded += chunk.recoded
         self.rows += len(chunk)
         good = []
         for i, (line, found) in enumerate(zip(chunk.lines, described, strict=True)):
-            row = chunk.start + i
-            problem = chunk.problems.get(row) or (found if isinstance(found, Problem) else None)
+            row = self.start + chunk.start + i
+            problem = chunk.problems.get(chunk.start + i) or (found if isinstance(found, Problem) else None)
             if problem:
-                self.bad.append(BadRow(row, line, problem.code, problem.message))
+                where = f"{self.test.path.name}: " if self.test else ""
+                self.bad.append(BadRow(row, line, problem.code, where + problem.message))
             elif isinstance(found, Described):
                 good.append(i)
                 self.row.append(row)
@@ -144,10 +170,10 @@ class _Gathered:
                 self.scaffold.add(found.scaffold)
         for name, labels in self.labels.items():
             labels.extend(normal_label(chunk.columns[name][i]) for i in good)
-        for name, values in self.domains.items():
-            values.extend(chunk.columns[name][i].strip() for i in good)
-        if self.roles.part:
-            self.part.extend(chunk.columns[self.roles.part][i].strip() for i in good)
+        for column, values in (*self.domains.items(), (self.roles.part, self.part), (self.roles.id, self.ids)):
+            if column:
+                cells = chunk.columns.get(column)
+                values.extend("" if cells is None else cells[i].strip() for i in good)
 
     def finish(self) -> Survey:
         targets = tuple(read_target(name, labels) for name, labels in self.labels.items())
@@ -169,6 +195,8 @@ class _Gathered:
             self.part if self.roles.part else None,
             tuple(sorted([*self.bad, *bad], key=lambda one: one.row)),
             self.recoded,
+            self.ids if self.roles.id else None,
+            row >= self.start if self.test else None,
         )
         return without(survey, np.array(sorted(strange), np.int64)) if strange else survey
 
@@ -183,18 +211,18 @@ def without(survey: Survey, positions: IntArray) -> Survey:
         chosen.extend(values[i] for i in keep.tolist())
         return chosen
 
-    return Survey(
-        survey.rows,
-        survey.row[keep],
-        survey.line[keep],
-        kept(survey.keys),
-        survey.size[keep],
-        None if survey.scaffold is None else kept(survey.scaffold),
-        tuple(Target(t.name, t.kind, t.classes, t.y[keep]) for t in survey.targets),
-        {name: kept(column) for name, column in survey.domains.items()},
-        None if survey.part is None else kept(survey.part),
-        survey.bad,
-        survey.recoded,
+    return replace(
+        survey,
+        row=survey.row[keep],
+        line=survey.line[keep],
+        keys=kept(survey.keys),
+        size=survey.size[keep],
+        scaffold=None if survey.scaffold is None else kept(survey.scaffold),
+        targets=tuple(replace(target, y=target.y[keep], strange=()) for target in survey.targets),
+        domains={name: kept(column) for name, column in survey.domains.items()},
+        part=None if survey.part is None else kept(survey.part),
+        ids=None if survey.ids is None else kept(survey.ids),
+        external=None if survey.external is None else survey.external[keep],
     )
 
 

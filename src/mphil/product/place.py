@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from mphil.benchmarks.table import OwnData
 from mphil.data.spreadsheet import csv_text
 from mphil.data.survey import BadRow
 from mphil.errors import IntegrityError, UsageError
@@ -15,6 +16,7 @@ from mphil.training.lock import lock_run
 
 MARKER = "product.json"
 ISSUES = "issues.csv"
+PARTS = "parts.csv"
 FORMAT = 1
 
 
@@ -44,6 +46,27 @@ def issue_table(issues: Sequence[BadRow]) -> str:
     """The rows that were set aside, as CSV; rows count from 1 below the header, lines from 1."""
     rows = ([bad.row + 1, bad.line, bad.status, bad.message] for bad in issues)
     return csv_text([["row", "line", "status", "message"], *rows])
+
+
+def parts_table(own: OwnData) -> str:
+    """Every row with its part, as CSV; `--split parts.csv` reads it back.
+
+    Rows count from 1 below the header, as in the table of issues; a row in no part has an empty one.
+    """
+    survey, data = own.survey, own.benchmark
+    part = {
+        row: name for name, graphs in data.split for row in data.store.index[graphs].tolist()
+    }  # a row of the file to its part
+    ids = None if survey.ids is None else survey.ids.values()
+    known = {
+        row: [line, *([] if ids is None else [ids[place]]), key, part.get(row, "")]
+        for place, (row, line, key) in enumerate(
+            zip(survey.row.tolist(), survey.line.tolist(), survey.keys.values(), strict=True)
+        )
+    }
+    aside = {bad.row: [bad.line, *([] if ids is None else [""]), "", ""] for bad in own.issues}
+    rows = [[row + 1, *cells] for row, cells in sorted((aside | known).items())]
+    return csv_text([["row", "line", *([] if ids is None else ["id"]), "smiles", "part"], *rows])
 
 
 def _method_of(marker: Path) -> str:
