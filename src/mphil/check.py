@@ -73,12 +73,13 @@ class Report:
         notes = list(self.table.notes) if self.table else []
         if self.survey.recoded:
             notes.append(f"{self.survey.recoded:,} bytes are not UTF-8 and were read as Windows-1252")
+        notes += self.survey.assumed
         if not self.survey.targets:
             notes.append("no column looks like a label: name it with --target")
         for target in self.survey.targets:
             known = sum(count > 0 for count in target.counts().values())
             if target.kind == "continuous":
-                notes.append(f"target {target.name!r} is a measurement, not a class: give a column of classes")
+                notes.append(f"target {target.name!r} is a measurement, not a class: {target.hint}")
             elif known < 2:
                 notes.append(f"target {target.name!r} has {'one class' if known else 'no label'}: nothing to learn")
         return tuple(notes)
@@ -134,6 +135,9 @@ def check(
     splits: Sequence[str] = (),
     test: Path | None = None,
     date_format: str = "",
+    threshold: float | None = None,
+    active_below: bool = False,
+    standardise: bool = True,
     workers: int | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> Report:
@@ -147,6 +151,9 @@ def check(
             that make sense when absent.
         test: an external test set.
         date_format: of a column of dates to split by, such as `%d/%m/%Y`; found when empty.
+        threshold: from which on a measured target is active.
+        active_below: active is at or below the threshold.
+        standardise: take the largest organic fragment of a molecule, neutral where that is safe.
         workers: processes that read molecules.
         progress: told the number of rows read so far, now and then.
 
@@ -165,7 +172,7 @@ def check(
         if not len(survey):
             raise DataError(f"{path}: there is no graph in it")
     else:
-        options = TableOptions(smiles or "", targets, str(test or ""))
+        options = TableOptions(smiles or "", targets, str(test or ""), threshold, active_below, standardise)
         read = read_table(path, options, splits, workers=workers, progress=progress)
         table, roles, survey = read.table, read.roles, read.survey
     duplicates = find_duplicates(survey.keys.array(), survey.y)

@@ -185,7 +185,7 @@ def test_the_terminal_gets_no_control_characters(tmp_path):
 @pytest.mark.slow
 def test_hiv_parts(shared_data):
     """Counts of recent RDKit: seven molecules are refused, and some scaffolds are written in another way."""
-    facts = check(shared_data / "moleculenet" / "HIV.csv", splits=["scaffold", "size"]).as_dict()
+    facts = check(shared_data / "moleculenet" / "HIV.csv", splits=["scaffold", "size"], standardise=False).as_dict()
     assert facts["rows"] == 41_127
     bad = [row["row"] for row in facts["set_aside"]["first"]]
     assert bad == [137, 987, 12882, 18293, 30784, 30785, 35728]

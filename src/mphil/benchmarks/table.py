@@ -11,7 +11,8 @@ import torch
 
 from mphil.benchmarks.base import Benchmark, register
 from mphil.benchmarks.molecules import molecule_benchmark
-from mphil.data.assign import assign, find_domain, is_file
+from mphil.data.assign import assign, find_domain, in_one_part, is_file
+from mphil.data.duplicates import settle_duplicates
 from mphil.data.graphs import open_graphs, survey_graphs
 from mphil.data.intake import TableOptions, read_table
 from mphil.data.labels import Target
@@ -52,6 +53,10 @@ def own_data(
     split: str = "",
     test: str = "",
     date_format: str = "",
+    threshold: float | None = None,
+    active_below: bool = False,
+    standardise: bool = True,
+    duplicates: str = "majority",
 ) -> Benchmark:
     """A benchmark from a file.
 
@@ -66,9 +71,12 @@ def own_data(
             scaffold for molecules and size for graphs when absent.
         test: an external test set, with the same columns of molecules and labels.
         date_format: of a column of dates to split by, such as `%d/%m/%Y`; found when absent.
+        threshold: from which on a measured target is active; not given when the targets are classes.
+        active_below: active is at or below the threshold, not at or above.
+        standardise: take the largest organic fragment of a molecule, neutral where that is safe.
+        duplicates: what becomes of rows of one molecule that contradict each other: `keep`, `drop` or `majority`.
     """
-    given = {"smiles": smiles, "targets": targets, "split": split, "test": test, "date_format": date_format}
-    return read_own_data(**table_arguments({"path": path, **given})).benchmark
+    return read_own_data(**table_arguments(locals())).benchmark
 
 
 def table_arguments(arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -79,7 +87,11 @@ def table_arguments(arguments: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def read_own_data(
-    path: str, split: str = "", options: TableOptions = EVERYTHING_FOUND, date_format: str = ""
+    path: str,
+    split: str = "",
+    options: TableOptions = EVERYTHING_FOUND,
+    date_format: str = "",
+    duplicates: str = "majority",
 ) -> OwnData:
     """As `own_data`, with all that is known of the rows; the benchmark has no name and no arguments."""
     if not path:
@@ -97,9 +109,15 @@ def read_own_data(
         with row_counter() as counted:
             read = read_table(Path(path), options, [split], progress=counted)
         survey, column = read.survey, read.roles.smiles
-        store, rows = molecule_store(survey.keys.values(), survey.y)
+    # The domain of a molecule is found before its rows are merged: it does not depend on which of them stays.
     domain = find_domain(split, survey, date_format)
-    assignment = _kept(assign(split, survey, domain), store)
+    if column:
+        settled = settle_duplicates(survey, duplicates)
+        survey, domain = settled.survey, domain.take(settled.positions) if domain else None
+        if not len(survey):
+            raise DataError(f"{path}: all rows contradict each other; use --duplicates keep or majority")
+        store, rows = molecule_store(survey.keys.values(), survey.y)
+    assignment = _kept(in_one_part(assign(split, survey, domain), survey.keys.array()), store)
     values = domain.values if domain else []
     number = {value: n for n, value in enumerate(order_domains(values))}
     domains = torch.tensor([number[value] for value in values] or [-1] * len(survey))[store.index]
@@ -113,8 +131,14 @@ def read_own_data(
         encoder=ENCODER,
         provenance={"file": Path(path).name, "split": name, "unusable_rows": [row.row for row in survey.bad]},
     )
-    made = replace(made, classes=survey.targets[0].classes if len(survey.targets) == 1 else ())
+    made = replace(made, classes=class_names(survey.targets))
     return OwnData(made, survey, column, _issues(survey, rows))
+
+
+def class_names(targets: Sequence[Target]) -> tuple[str, ...]:
+    """What the classes of every task are called; nothing when several tasks call them differently."""
+    names = {target.classes for target in targets}
+    return names.pop() if len(names) == 1 else ()
 
 
 def _issues(survey: Survey, rows: Sequence[RowStatus]) -> tuple[BadRow, ...]:
@@ -143,7 +167,7 @@ def task_of(path: str, targets: Sequence[Target]) -> Task:
         raise DataError(f"{path}: no column looks like a label; name it with --target")
     for target in targets:
         if target.kind == "continuous":
-            raise DataError(f"{path}: {target.name!r} is a measurement, not a class; give a column of classes")
+            raise DataError(f"{path}: {target.name!r} is a measurement, not a class: {target.hint}")
         if target.kind == "empty":
             raise DataError(f"{path}: {target.name!r} has no label at all; name another column with --target")
     if len(targets) == 1 and targets[0].kind == "multiclass":

@@ -37,6 +37,18 @@ def check(
     date_format: Annotated[
         str | None, typer.Option(help="Form of the dates to split by, such as %d/%m/%Y. [default: found]")
     ] = None,
+    threshold: Annotated[
+        float | None, typer.Option(help="Makes classes of a measured --target: active is at or above it.")
+    ] = None,
+    active_below: Annotated[
+        bool, typer.Option("--active-below", help="With --threshold: active is at or below it.")
+    ] = False,
+    standardise: Annotated[
+        bool,
+        typer.Option(
+            "--standardise/--no-standardise", help="Largest organic fragment of each molecule, neutral where safe."
+        ),
+    ] = True,
     html: Annotated[Path | None, typer.Option(help="Write the report as a page with pictures.")] = None,
     rows: Annotated[Path | None, typer.Option(help="Write a CSV with the status of every row.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
@@ -53,6 +65,9 @@ def check(
             splits=split or (),
             test=test,
             date_format=date_format or "",
+            threshold=threshold,
+            active_below=active_below,
+            standardise=standardise,
             progress=progress,
         )
     if html:

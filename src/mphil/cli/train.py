@@ -41,6 +41,24 @@ def train(
     date_format: Annotated[
         str | None, typer.Option(help="Form of the dates to split by, such as %d/%m/%Y. [default: found]")
     ] = None,
+    threshold: Annotated[
+        float | None, typer.Option(help="Makes classes of a measured --target: active is at or above it.")
+    ] = None,
+    active_below: Annotated[
+        bool, typer.Option("--active-below", help="With --threshold: active is at or below it.")
+    ] = False,
+    standardise: Annotated[
+        bool,
+        typer.Option(
+            "--standardise/--no-standardise", help="Largest organic fragment of each molecule, neutral where safe."
+        ),
+    ] = True,
+    duplicates: Annotated[
+        str | None,
+        typer.Option(
+            help="Rows of one molecule that contradict each other: keep, drop or majority. [default: majority]"
+        ),
+    ] = None,
     preset: Annotated[str | None, typer.Option(help="Named hyperparameters of the method.")] = None,
     config: Annotated[Path | None, typer.Option(help="TOML file with settings.")] = None,
     set_: Annotated[
@@ -73,6 +91,10 @@ def train(
         "split": split,
         "test": str(test.resolve()) if test else None,
         "date-format": date_format,
+        "threshold": threshold,
+        "active-below": active_below or None,
+        "no-standardise": None if standardise else True,
+        "duplicates": duplicates,
     }
     flags: dict[str, Any] = {"benchmark": _data(file, benchmark, told), "method": {}}
     if method:
@@ -123,6 +145,8 @@ def _print_data(file: Path, prepared: Any, folder: Path) -> None:
     noun = "molecules" if prepared.own.column else "graphs"
     aside = f"{len(issues):,} rows set aside ({folder / 'issues.csv'})" if issues else "no row set aside"
     typer.echo(f"{file.name}: {survey.rows:,} rows, {len(data.store):,} {noun}; {aside}")
+    for what in survey.assumed:
+        typer.echo(f"note: {what}")
     sizes = " · ".join(f"{part.replace('_', '-')} {size:,}" for part, size in data.split.sizes.items())
     split = data.split.provenance["split"]
     noun = {"scaffold": "scaffolds", "size": "sizes", "cluster": "clusters", "time": "dates"}.get(split, "values")
@@ -168,6 +192,8 @@ def _data(file: Path | None, benchmark: str | None, told: dict[str, Any]) -> dic
         raise UsageError(f"train on {file} or on the benchmark {benchmark}; give one of them")
     if not file.exists():
         raise UsageError(f"{file}: no such file or folder")
+    if given.pop("no-standardise", False):
+        given["standardise"] = False
     names = {"target": "targets"}
     settings = {names.get(option, option.replace("-", "_")): value for option, value in given.items()}
     if Path(settings.get("split", "")).suffix and Path(settings["split"]).is_file():

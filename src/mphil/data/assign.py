@@ -22,6 +22,7 @@ from mphil.data.splitting import (
     OOD_VAL,
     TRAIN,
     Assignment,
+    IntArray,
     at_random,
     by_domain,
     by_group,
@@ -53,6 +54,10 @@ class Domains:
 
     values: list[str]
     order: Order = "none"
+
+    def take(self, rows: IntArray) -> Domains:
+        """Those of some of the rows."""
+        return replace(self, values=[self.values[row] for row in rows.tolist()])
 
 
 def is_file(name: str) -> bool:
@@ -114,7 +119,7 @@ def assign(name: str, survey: Survey, domain: Domains | None) -> Assignment:
     rows = np.flatnonzero(~outside & ~shared)
     if not len(rows):
         raise DataError("every molecule of the table is in the external test set: nothing is left to train on")
-    own = None if domain is None else replace(domain, values=[domain.values[row] for row in rows.tolist()])
+    own = None if domain is None else domain.take(rows)
     found = _assign(name, without(survey, np.flatnonzero(outside | shared)), own)
     part, env = np.full(len(survey), -1), np.full(len(survey), -1)
     part[rows] = np.where(found.part == OOD_TEST, OOD_VAL, found.part)
@@ -122,6 +127,24 @@ def assign(name: str, survey: Survey, domain: Domains | None) -> Assignment:
     env[rows] = found.env
     facts = {"external_test_rows": int(outside.sum()), "rows_shared_with_test": int(shared.sum())}
     return Assignment(part, env, {**found.provenance, **facts})
+
+
+def in_one_part(assignment: Assignment, keys: IntArray) -> Assignment:
+    """The assignment without molecules in two parts: they stay in the last of them, which is the least like training.
+
+    Args:
+        assignment: the part of each row.
+        keys: (n,) equal numbers for equal molecules.
+    """
+    last = np.full(int(keys.max(initial=-1)) + 1, -1)
+    np.maximum.at(last, keys, assignment.part)
+    torn = (assignment.part >= 0) & (assignment.part < last[keys])
+    if not torn.any():
+        return assignment
+    told = f"{int(torn.sum()):,} rows hold a molecule of a later part too and are in none"
+    merged = [*assignment.provenance.get("merged", ()), told]
+    part = np.where(torn, -1, assignment.part)
+    return replace(assignment, part=part, provenance={**assignment.provenance, "merged": merged})
 
 
 def _assign(name: str, survey: Survey, domain: Domains | None) -> Assignment:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from mphil.data.assign import RULES, is_file
 from mphil.data.roles import Roles, find_roles
 from mphil.data.survey import Survey, survey_table
 from mphil.data.table import Table, open_table
+from mphil.data.targets import Threshold
 from mphil.errors import DataError, UnknownName, UsageError
 
 
@@ -21,11 +23,17 @@ class TableOptions:
         smiles: column of the molecules, found when empty.
         targets: columns of labels, found when empty.
         test: an external test set, with the same columns of molecules and labels.
+        threshold: from which on a measured target is active; None when the targets are classes.
+        active_below: active is at or below the threshold, not at or above.
+        standardise: molecules are standardised: largest organic fragment, neutral where that is safe.
     """
 
     smiles: str = ""
     targets: Sequence[str] = ()
     test: str = ""
+    threshold: float | None = None
+    active_below: bool = False
+    standardise: bool = True
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,11 +72,17 @@ def read_table(
         UsageError: a file or column that does not exist.
         DataError: the table cannot be read, or no row of it can be used.
     """
+    if options.threshold is not None and not options.targets:
+        raise UsageError("--threshold needs the measured column: name it with --target")
+    if options.active_below and options.threshold is None:
+        raise UsageError("--active-below goes with --threshold")
+    cut = None if options.threshold is None else Threshold(options.threshold, options.active_below)
     table = open_table(path)
     columns = [name for name in splits if name in table.columns or (name not in RULES and not is_file(name))]
     roles = find_roles(table, smiles=options.smiles or None, targets=options.targets, domains=columns)
     test = _test_table(Path(options.test), path, roles) if options.test else None
-    survey = survey_table(table, roles, test=test, workers=workers, progress=progress)
+    reading: dict[str, Any] = {"standardised": options.standardise, "workers": workers, "progress": progress}
+    survey = survey_table(table, roles, test=test, threshold=cut, **reading)
     if not len(survey):
         first = f"; the first: {survey.bad[0].message}" if survey.bad else ""
         raise DataError(f"{path}: none of the {survey.rows:,} rows can be used{first}")

@@ -10,6 +10,7 @@ from typing import Literal
 
 from mphil.data.dates import looks_like_date
 from mphil.data.labels import MOSTLY, as_number, is_missing, normal_label
+from mphil.data.numbers import decimal_mark, read_measured
 from mphil.data.table import SMILES, Table
 from mphil.errors import DataError, UnknownName, UsageError
 
@@ -138,7 +139,12 @@ class _Look:
 
 def _look(cells: Sequence[str]) -> _Look:
     present = [cell for cell in cells if not is_missing(cell)]
-    labels = Counter(map(normal_label, present))
+    mark = decimal_mark(present)
+    measured = (read_measured(cell, mark) for cell in present)
+    labels = Counter(
+        normal_label(cell if found is None else repr(found.value))
+        for cell, found in zip(present, measured, strict=True)
+    )
     numbers = {text: count for text, count in labels.items() if as_number(text) is not None}
     numeric = bool(numbers) and sum(numbers.values()) >= MOSTLY * len(present)
     return _Look(present, frozenset(numbers if numeric else labels), numeric)

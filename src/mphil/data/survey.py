@@ -11,12 +11,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from mphil.chem.standardise import CHARGES, FRAGMENTS
 from mphil.data.delimited import Problem
-from mphil.data.labels import Coded, Target, normal_label, read_target
+from mphil.data.labels import Coded, Target
 from mphil.data.molecules import SMALL, RowStatus
 from mphil.data.pool import run
 from mphil.data.roles import Roles
 from mphil.data.table import ROWS, Chunk, Table
+from mphil.data.targets import Threshold, read_cells
 
 IntArray = NDArray[np.int64]
 CELLS, MOST_ROWS = 2_000_000, 32_768
@@ -24,11 +26,12 @@ CELLS, MOST_ROWS = 2_000_000, 32_768
 
 
 class Described(NamedTuple):
-    """A molecule in three facts."""
+    """A molecule in three facts, and what standardisation changed about it, as bits."""
 
     canonical: str
     size: int
     scaffold: str
+    changed: int = 0
 
 
 @dataclass(frozen=True)
@@ -46,6 +49,15 @@ class BadRow:
     line: int
     status: str
     message: str
+
+
+class MergedRow(NamedTuple):
+    """A row that was merged: its number, line and name, and the number of the row it was merged into."""
+
+    row: int
+    line: int
+    name: str
+    into: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,6 +79,8 @@ class Survey:
         ids: (n,) what the table calls each row; None without such a column.
         external: (n,) which rows come from an external test set; None without one.
         reading: how molecules were read: keyword arguments of `survey_table`.
+        assumed: how cells were understood that could be meant otherwise, in sentences.
+        merged: rows that were merged into another row of the same molecule.
     """
 
     rows: int
@@ -83,6 +97,8 @@ class Survey:
     ids: Coded | None = None
     external: NDArray[np.bool_] | None = None
     reading: Mapping[str, Any] = field(default_factory=dict)
+    assumed: tuple[str, ...] = ()
+    merged: tuple[MergedRow, ...] = ()
 
     def __len__(self) -> int:
         return len(self.row)
@@ -105,6 +121,8 @@ def survey_table(
     roles: Roles,
     *,
     test: Table | None = None,
+    threshold: Threshold | None = None,
+    standardised: bool = False,
     workers: int | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> Survey:
@@ -115,25 +133,27 @@ def survey_table(
         roles: what its columns are.
         test: an external test set with the same columns of molecules and labels, whose rows are numbered after those of
             the table.
+        threshold: makes classes of the targets, which are measurements.
+        standardised: molecules are standardised first.
         workers: processes that read molecules; 0 works in this one, None chooses by the number of rows and cores.
         progress: told the number of rows read so far, after every chunk.
     """
-    gathered = _Gathered(roles)
+    gathered = _Gathered(roles, threshold)
     for source in (table, test) if test else (table,):
         gathered.begin(source)
         for chunk in source.chunks(max(ROWS, min(MOST_ROWS, CELLS // len(roles.used))), gathered.columns):
             processes = (0 if len(chunk) <= SMALL else len(os.sched_getaffinity(0))) if workers is None else workers
-            gathered.add(chunk, describe(chunk.columns[roles.smiles], processes))
+            gathered.add(chunk, describe(chunk.columns[roles.smiles], processes, standardised=standardised))
             if progress:
                 progress(gathered.rows)
-    return gathered.finish()
+    return replace(gathered.finish(), reading={"standardised": standardised})
 
 
 class _Gathered:
     """Columns that grow with every chunk."""
 
-    def __init__(self, roles: Roles) -> None:
-        self.roles = roles
+    def __init__(self, roles: Roles, threshold: Threshold | None) -> None:
+        self.roles, self.threshold = roles, threshold
         self.rows = self.recoded = self.start = 0
         self.columns: tuple[str, ...] = ()
         self.test: Table | None = None
@@ -142,6 +162,7 @@ class _Gathered:
         self.labels = {name: Coded() for name in roles.targets}
         self.domains = {name: Coded() for name in roles.domains}
         self.bad: list[BadRow] = []
+        self.changed = {FRAGMENTS: 0, CHARGES: 0}
 
     def begin(self, table: Table) -> None:
         """The rows that follow are those of this table; the second one is the external test set."""
@@ -168,15 +189,18 @@ class _Gathered:
                 self.size.append(found.size)
                 self.keys.add(found.canonical)
                 self.scaffold.add(found.scaffold)
+                for bit in self.changed:
+                    self.changed[bit] += bool(found.changed & bit)
         for name, labels in self.labels.items():
-            labels.extend(normal_label(chunk.columns[name][i]) for i in good)
+            labels.extend(chunk.columns[name][i].strip() for i in good)
         for column, values in (*self.domains.items(), (self.roles.part, self.part), (self.roles.id, self.ids)):
             if column:
                 cells = chunk.columns.get(column)
                 values.extend("" if cells is None else cells[i].strip() for i in good)
 
     def finish(self) -> Survey:
-        targets = tuple(read_target(name, labels) for name, labels in self.labels.items())
+        read = [read_cells(name, labels, self.threshold) for name, labels in self.labels.items()]
+        targets = tuple(target for target, _ in read)
         row, line = np.array(self.row, np.int64), np.array(self.line, np.int64)
         strange = {position: target.name for target in reversed(targets) for position in target.strange}
         bad = [
@@ -197,8 +221,16 @@ class _Gathered:
             self.recoded,
             self.ids if self.roles.id else None,
             row >= self.start if self.test else None,
+            assumed=(*(note for _, notes in read for note in notes), *self._changes()),
         )
         return without(survey, np.array(sorted(strange), np.int64)) if strange else survey
+
+    def _changes(self) -> list[str]:
+        fragments, charges = self.changed[FRAGMENTS], self.changed[CHARGES]
+        if not fragments and not charges:
+            return []
+        told = f"{fragments:,} rows reduced to the largest organic fragment, {charges:,} neutralised"
+        return [f"molecules were standardised: {told} (--no-standardise leaves them as they are)"]
 
 
 def without(survey: Survey, positions: IntArray) -> Survey:
@@ -226,14 +258,15 @@ def without(survey: Survey, positions: IntArray) -> Survey:
     )
 
 
-def describe(smiles: Sequence[str], workers: int) -> list[Described | Problem]:
-    """Canonical SMILES, heavy atoms and scaffold of each row, or why there are none."""
-    batch = run("facts", [text.strip() for text in smiles], {"lenient": False}, workers=workers)
+def describe(smiles: Sequence[str], workers: int, *, standardised: bool = False) -> list[Described | Problem]:
+    """Canonical SMILES, heavy atoms and scaffold of each row, standardised or as it is, or why there are none."""
+    options = {"lenient": False, "standardised": standardised}
+    batch = run("facts", [text.strip() for text in smiles], options, workers=workers)
     refused = {issue.row: Problem(issue.status, issue.message) for issue in batch.issues}
     canonical, scaffold = (
         _texts(batch.arrays[name], batch.arrays[f"{name}_length"]) for name in ("canonical", "scaffold")
     )
-    found = map(Described, canonical, batch.arrays["size"].tolist(), scaffold)
+    found = map(Described, canonical, batch.arrays["size"].tolist(), scaffold, batch.arrays["changed"].tolist())
     return [refused[row] if row in refused else next(found) for row in range(len(smiles))]
 
 

@@ -54,19 +54,16 @@ def parts_table(own: OwnData) -> str:
     Rows count from 1 below the header, as in the table of issues; a row in no part has an empty one.
     """
     survey, data = own.survey, own.benchmark
-    part = {
-        row: name for name, graphs in data.split for row in data.store.index[graphs].tolist()
-    }  # a row of the file to its part
-    ids = None if survey.ids is None else survey.ids.values()
-    known = {
-        row: [line, *([] if ids is None else [ids[place]]), key, part.get(row, "")]
-        for place, (row, line, key) in enumerate(
-            zip(survey.row.tolist(), survey.line.tolist(), survey.keys.values(), strict=True)
-        )
-    }
-    aside = {bad.row: [bad.line, *([] if ids is None else [""]), "", ""] for bad in own.issues}
-    rows = [[row + 1, *cells] for row, cells in sorted((aside | known).items())]
-    return csv_text([["row", "line", *([] if ids is None else ["id"]), "smiles", "part"], *rows])
+    part = {row: name for name, graphs in data.split for row in data.store.index[graphs].tolist()}
+    names = [""] * len(survey) if survey.ids is None else survey.ids.values()
+    molecule = dict(zip(survey.row.tolist(), survey.keys.values(), strict=True))
+    kept = zip(survey.row.tolist(), survey.line.tolist(), names, strict=True)
+    rows = [(row, line, name, molecule[row], part.get(row, "")) for row, line, name in kept]
+    rows += [(one.row, one.line, one.name, molecule[one.into], part.get(one.into, "")) for one in survey.merged]
+    rows += [(bad.row, bad.line, "", "", "") for bad in own.issues if bad.row not in molecule]
+    header: list[list[object]] = [["row", "line", "id", "smiles", "part"]]
+    cells: list[list[object]] = [*header, *([row + 1, *rest] for row, *rest in sorted(rows))]
+    return csv_text(cells if survey.ids is not None else [[*row[:2], *row[3:]] for row in cells])
 
 
 def _method_of(marker: Path) -> str:

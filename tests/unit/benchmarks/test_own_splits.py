@@ -132,6 +132,47 @@ class TestExternalTest:
             own(test, test=path.replace("a.csv", "c.csv") if table(tmp_path, "c.csv") else "")
 
 
+class TestMolecules:
+    SALTS = ("[Na+].[O-]C(=O)c1ccccc1", "OC(=O)c1ccccc1", "OC(=O)c1ccccc1.Cl")
+
+    def salted(self, tmp_path, labels):
+        columns = {"smiles": [*SMILES, *self.SALTS], "active": [*ACTIVE, *labels]}
+        return str(write_table(tmp_path / "a.csv", columns))
+
+    def test_salts_of_one_acid_are_one_molecule(self, tmp_path):
+        read = read_own_data(self.salted(tmp_path, [1, 1, 1]), "", TableOptions(targets=("active",)))
+        assert read.benchmark.store.index.tolist() == list(range(N + 1))
+        assert read.survey.assumed == (
+            "molecules were standardised: 2 rows reduced to the largest organic fragment, 1 neutralised "
+            "(--no-standardise leaves them as they are)",
+            "2 rows merged into another row of the same molecule",
+        )
+        (tmp_path / "parts.csv").write_text(parts_table(read))
+        rows = rows_of(tmp_path / "parts.csv")[-3:]
+        assert [row[:3] for row in rows] == [[str(N + i), str(N + i + 1), "O=C(O)c1ccccc1"] for i in (1, 2, 3)]
+        assert len({row[3] for row in rows}) == 1
+        plain = own(self.salted(tmp_path, [1, 1, 1]), standardise=False)
+        assert len(plain.store) == N + 3
+
+    def test_contradictions(self, tmp_path):
+        path = self.salted(tmp_path, [1, 0, 1])
+        assert own(path).store.y[-1] == 1
+        assert [len(own(path, duplicates=rule).store) for rule in ("keep", "drop", "majority")] == [N + 3, N, N + 1]
+        kept = own(path, duplicates="keep", split="random")
+        parts = {part for part, rows in kept.split if set(rows.tolist()) & {N, N + 1, N + 2}}
+        assert len(parts) == 1
+        with pytest.raises(UnknownName, match="majorty"):
+            own(path, duplicates="majorty")
+
+    def test_a_given_split_does_not_divide_a_molecule(self, tmp_path):
+        part = ["train"] * 80 + ["valid"] * 14 + ["test"] * 14 + ["train", "test", "train"]
+        columns = {"smiles": [*SMILES, *self.SALTS], "active": [*ACTIVE, 1, 0, 1], "set": part}
+        path = str(write_table(tmp_path / "a.csv", columns))
+        data = own(path, split="predefined", duplicates="keep")
+        assert list(data.split.sizes.values()) == [80, 0, 0, 14, 15]
+        assert data.split.provenance["merged"] == ["2 rows hold a molecule of a later part too and are in none"]
+
+
 class TestParts:
     def test_every_row_and_back(self, tmp_path):
         names = [f"m{i}" for i in range(N)]

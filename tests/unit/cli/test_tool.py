@@ -52,6 +52,31 @@ class TestTrain:
         assert predicted.code == 0, predicted.err
         assert len(rows_of(tmp_path / "answers.csv")) == 81
 
+    def test_a_measured_column(self, tmp_path):
+        """Names of classes, thresholds and bounds, from the table to the answers."""
+        smiles = molecules()
+        values = [("7,5" if "N" in one else "<5") if i % 9 else "n.d." for i, one in enumerate(smiles)]
+        table = write_table(tmp_path / "a.csv", {"smiles": smiles, "pIC50": values})
+        options = ("--target", "pIC50", "--threshold", "6.5", "--no-baselines", "--method", "erm")
+        ended = call("train", table, *options, "--out", tmp_path / "out", *TINY)
+        assert ended.code == 0, ended.err
+        assert "12 cells ('n.d.') read as missing" in ended.out
+        assert "active is >= 6.5" in ended.out
+        bundle = read_bundle(tmp_path / "out" / "bundle")
+        assert bundle.config.classes == ("inactive", "active")
+        assert "Class inactive" in bundle.card
+        assert call("predict", tmp_path / "out", table, "--out", tmp_path / "answers.csv").code == 0
+        header, *rows = rows_of(tmp_path / "answers.csv")
+        assert {row[header.index("prediction")] for row in rows} <= {"inactive", "active"}
+        assert {row[header.index("conformal_set")] for row in rows} <= {"{inactive}", "{active}", "{inactive|active}"}
+        for wrong, text in (
+            (["--threshold", "6.5"], "--threshold needs the measured column"),
+            (["--target", "pIC50", "--active-below"], "--active-below goes with --threshold"),
+        ):
+            refused = call("train", table, *wrong)
+            assert refused.code == 2
+            assert text in refused.err
+
     @pytest.mark.parametrize("option", [["--selection", "id_val"], ["--no-baselines"]])
     def test_options_of_a_file(self, option):
         ended = call("train", "--benchmark", "good-motif-basis", *option)

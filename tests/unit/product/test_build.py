@@ -64,7 +64,7 @@ class TestProduct:
         from rdkit import Chem
 
         for place, row in enumerate(references.rows.tolist()):
-            assert references.smiles[place] == Chem.CanonSmiles(rows[row]["smiles"])
+            assert references.smiles[place] == Chem.CanonSmiles(rows[row]["smiles"].partition(".")[0])
             label = rows[row]["active"]
             assert str(references.labels[place, 0]) == (f"{label}.0" if label else "nan")
 
