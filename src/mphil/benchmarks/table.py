@@ -26,6 +26,8 @@ from mphil.task import Task
 
 ENCODER = {"kind": "gin", "layers": 3, "width": 128}
 EVERYTHING_FOUND = TableOptions()
+LEAST_ROWS = 50
+"""Rows below which parts would be too small to mean anything."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,6 +118,8 @@ def read_own_data(
         survey, domain = settled.survey, domain.take(settled.positions) if domain else None
         if not len(survey):
             raise DataError(f"{path}: all rows contradict each other; use --duplicates keep or majority")
+    task = check_learnable(path, survey)
+    if column:
         store, rows = molecule_store(survey.keys.values(), survey.y)
     assignment = _kept(in_one_part(assign(split, survey, domain), survey.keys.array()), store)
     values = domain.values if domain else []
@@ -127,12 +131,34 @@ def read_own_data(
         rows,
         assignment,
         domains.numpy(),
-        task=task_of(path, survey.targets),
+        task=task,
         encoder=ENCODER,
         provenance={"file": Path(path).name, "split": name, "unusable_rows": [row.row for row in survey.bad]},
     )
     made = replace(made, classes=class_names(survey.targets))
     return OwnData(made, survey, column, _issues(survey, rows))
+
+
+def check_learnable(path: str, survey: Survey) -> Task:
+    """What is asked of the rows, refused before any graph is made when nothing could be learned from them.
+
+    Raises:
+        DataError: there are too few rows, no labels, or labels that are all alike.
+    """
+    task = task_of(path, survey.targets)
+    if len(survey) < LEAST_ROWS:
+        raise DataError(
+            f"{path}: {len(survey):,} of {survey.rows:,} rows can be used, and {LEAST_ROWS} are needed to train, to "
+            "choose an epoch and to test; give more rows"
+        )
+    found = [{name: count for name, count in target.counts().items() if count} for target in survey.targets]
+    if not any(len(counts) > 1 for counts in found):
+        name, ((label, count),) = survey.targets[0].name, found[0].items()
+        raise DataError(
+            f"{path}: all {count:,} labels of {name!r} are {label}: nothing can be learned from them; give rows of "
+            "another class, or name another column with --target"
+        )
+    return task
 
 
 def class_names(targets: Sequence[Target]) -> tuple[str, ...]:

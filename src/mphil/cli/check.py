@@ -24,18 +24,18 @@ def check(
     path: Annotated[
         Path, typer.Argument(help="CSV, TSV, parquet, SDF or .smi file, plain or gzip; or a graph folder.")
     ],
-    smiles: Annotated[str | None, typer.Option(help="Column of the molecules. [default: found]")] = None,
-    target: Annotated[list[str] | None, typer.Option(help="Column of labels, one or more. [default: found]")] = None,
+    smiles: Annotated[str | None, typer.Option(help="Column of the molecules. (default: found)")] = None,
+    target: Annotated[list[str] | None, typer.Option(help="Column of labels, one or more. (default: found)")] = None,
     split: Annotated[
         list[str] | None,
         typer.Option(
             help="scaffold, cluster, size, time, random, predefined, a column, or a table of parts. "
-            "[default: all that make sense]"
+            "(default: all that make sense)"
         ),
     ] = None,
     test: Annotated[Path | None, typer.Option(help="External test set: another file with the same columns.")] = None,
     date_format: Annotated[
-        str | None, typer.Option(help="Form of the dates to split by, such as %d/%m/%Y. [default: found]")
+        str | None, typer.Option(help="Form of the dates to split by, such as %d/%m/%Y. (default: found)")
     ] = None,
     threshold: Annotated[
         float | None, typer.Option(help="Makes classes of a measured --target: active is at or above it.")

@@ -26,19 +26,19 @@ def predict(
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option(help="CSV, TSV (also .gz) or parquet, by its name; a folder for a folder. [default: by FILE]"),
+        typer.Option(help="CSV, TSV (also .gz) or parquet, by its name; a folder for a folder. (default: by FILE)"),
     ] = None,
     smiles: Annotated[
-        str | None, typer.Option(help="With a bundle: column of the molecules. [default: that of training, or found]")
+        str | None, typer.Option(help="With a bundle: column of the molecules. (default: that of training, or found)")
     ] = None,
     workers: Annotated[
-        int | None, typer.Option(min=0, help="With a bundle: processes that read molecules. [default: by size]")
+        int | None, typer.Option(min=0, help="With a bundle: processes that read molecules. (default: by size)")
     ] = None,
     engine: Annotated[
         str, typer.Option(help="For a folder of tables: local, or ray for the processors of a cluster.")
     ] = "local",
     address: Annotated[
-        str | None, typer.Option(help="Ray cluster. [default: RAY_ADDRESS, or one on this machine]")
+        str | None, typer.Option(help="Ray cluster. (default: RAY_ADDRESS, or one on this machine)")
     ] = None,
     part: Annotated[str, typer.Option(help="With a run: part of the benchmark to predict.")] = "ood_test",
     selection: Annotated[str, typer.Option(help="With a run: rule that chose the epoch, ood_val or id_val.")] = (

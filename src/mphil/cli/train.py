@@ -10,6 +10,8 @@ import typer
 from mphil.cli import show
 from mphil.errors import UsageError
 
+DEFAULT_METHOD = "mphil"
+
 
 def add_to(app: typer.Typer) -> None:
     app.command(
@@ -24,22 +26,22 @@ def train(
         Path | None, typer.Argument(help="Your own table of molecules or folder of graphs, in place of a benchmark.")
     ] = None,
     benchmark: Annotated[str | None, typer.Option(help="Name of a benchmark; see `mphil benchmarks`.")] = None,
-    method: Annotated[str | None, typer.Option(help="Name of a method; see `mphil methods`. [default: mphil]")] = None,
-    seed: Annotated[int | None, typer.Option(help="Seed of initialisation, order and dropout. [default: 0]")] = None,
-    smiles: Annotated[str | None, typer.Option(help="Column of the molecules in FILE. [default: found]")] = None,
-    target: Annotated[list[str] | None, typer.Option(help="Column of labels in FILE. [default: found]")] = None,
+    method: Annotated[str | None, typer.Option(help="Name of a method; see `mphil methods`. (default: mphil)")] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of initialisation, order and dropout. (default: 0)")] = None,
+    smiles: Annotated[str | None, typer.Option(help="Column of the molecules in FILE. (default: found)")] = None,
+    target: Annotated[list[str] | None, typer.Option(help="Column of labels in FILE. (default: found)")] = None,
     split: Annotated[
         str | None,
         typer.Option(
             help="How FILE is split: scaffold, cluster, size, time, random, predefined, a column, or a table of parts "
-            "such as parts.csv. [default: scaffold]"
+            "such as parts.csv. (default: scaffold)"
         ),
     ] = None,
     test: Annotated[
         Path | None, typer.Option(help="External test set: another file with the same columns, never trained on.")
     ] = None,
     date_format: Annotated[
-        str | None, typer.Option(help="Form of the dates to split by, such as %d/%m/%Y. [default: found]")
+        str | None, typer.Option(help="Form of the dates to split by, such as %d/%m/%Y. (default: found)")
     ] = None,
     threshold: Annotated[
         float | None, typer.Option(help="Makes classes of a measured --target: active is at or above it.")
@@ -56,7 +58,7 @@ def train(
     duplicates: Annotated[
         str | None,
         typer.Option(
-            help="Rows of one molecule that contradict each other: keep, drop or majority. [default: majority]"
+            help="Rows of one molecule that contradict each other: keep, drop or majority. (default: majority)"
         ),
     ] = None,
     preset: Annotated[str | None, typer.Option(help="Named hyperparameters of the method.")] = None,
@@ -64,10 +66,10 @@ def train(
     set_: Annotated[
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="One setting, such as train.epochs=20.")
     ] = None,
-    out: Annotated[Path | None, typer.Option(help="Folder for the results. [default: runs/NAME-METHOD-sSEED]")] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder for the results. (default: runs/NAME-METHOD-sSEED)")] = None,
     selection: Annotated[
         str | None,
-        typer.Option(help="Part that chooses the epoch for FILE: ood_val or id_val. [default: ood_val if it can]"),
+        typer.Option(help="Part that chooses the epoch for FILE: ood_val or id_val. (default: ood_val if it can)"),
     ] = None,
     baselines: Annotated[
         bool, typer.Option("--baselines/--no-baselines", help="For FILE, also train a random forest and ERM.")
@@ -120,10 +122,13 @@ def _train_file(
     file: Path, wanted: dict[str, Any], out: Path | None, selection: str, *, baselines: bool, json: bool
 ) -> None:
     from mphil.product import prepare, train_product
+    from mphil.product.place import check_free
     from mphil.training.distributed import launched
 
     if launched():
         raise UsageError("several processes can share a benchmark; train on a file of your own with one process")
+    if out:
+        check_free(out, wanted.get("method", {}).get("name", DEFAULT_METHOD))
     prepared = prepare(wanted, selection=selection)
     config = prepared.config
     folder = out or Path("runs") / f"{file.name.partition('.')[0]}-{config.method.name}-s{config.seed}"

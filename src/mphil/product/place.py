@@ -29,17 +29,34 @@ def held(out: Path, method: str) -> Iterator[None]:
         IntegrityError: another process is at work in it, or its marker is damaged.
     """
     marker = out / MARKER
-    if out.exists() and not marker.exists():
-        # Before the lock, which would already leave a trace in a folder that is not ours.
-        others = [path.name for path in out.iterdir() if not path.name.startswith((".lock", f".{MARKER}."))]
-        if others:
-            raise UsageError(f"{out} is not empty ({', '.join(sorted(others)[:3])}); choose another --out")
+    check_free(out, method)
     with lock_run(out):
         if not marker.exists():
             write_json(marker, {"format": FORMAT, "method": method})
-        elif (before := _method_of(marker)) != method:
-            raise UsageError(f"{out} holds a training of {before[:60]}, not of {method}; choose another --out")
         yield
+
+
+def check_free(out: Path, method: str) -> None:
+    """Refuse a folder that cannot hold a training of this method, before any time is spent; it is not touched.
+
+    Raises:
+        UsageError: it holds something else.
+        IntegrityError: another process is at work in it, or its marker is damaged.
+    """
+    marker = out / MARKER
+    if not out.exists():
+        return
+    if not out.is_dir():
+        raise UsageError(f"{out} is a file; choose another --out")
+    if not marker.exists():
+        others = [path.name for path in out.iterdir() if not path.name.startswith((".lock", f".{MARKER}."))]
+        if others:
+            raise UsageError(f"{out} is not empty ({', '.join(sorted(others)[:3])}); choose another --out")
+        return
+    if (before := _method_of(marker)) != method:
+        raise UsageError(f"{out} holds a training of {before[:60]}, not of {method}; choose another --out")
+    with lock_run(out):
+        pass
 
 
 def issue_table(issues: Sequence[BadRow]) -> str:
