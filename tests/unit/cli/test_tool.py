@@ -127,9 +127,20 @@ class TestPredict:
         assert "c.csv" in ended.err
         assert json.loads(ended.out)["before"] == ["a.csv", "b.csv"]
 
+    def test_molecules_of_the_command_line(self, product):
+        ended = call("predict", product.path, "OCc1ccccc1", "[Na+].[O-]C(=O)Cc1ccccc1")
+        assert (ended.code, ended.err) == (0, "")
+        assert ended.out.startswith("OCc1ccccc1\n  prediction: ")
+        assert "  standardised_smiles: O=C(O)Cc1ccccc1" in ended.out
+        found = json.loads(call("predict", product.folder, "OCc1ccccc1", "--json").out)
+        assert [row["smiles"] for row in found] == ["OCc1ccccc1"]
+        assert found[0]["status"] == "ok"
+
     @pytest.mark.parametrize(
         ("arguments", "code", "text"),
         [
+            (["{bundle}", "CCO", "--out", "a.csv"], 2, "--out goes with a file; these are molecules"),
+            (["{bundle}", "CCO", "{table}"], 2, "is a file; give one file or folder, or SMILES"),
             (["{bundle}"], 2, "say what to predict"),
             (["{bundle}", "absent.csv"], 2, "no such file or folder"),
             (["{bundle}", "{table}", "--smiles", "smile"], 2, "did you mean smiles"),
