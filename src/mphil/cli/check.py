@@ -22,7 +22,7 @@ def add_to(app: typer.Typer) -> None:
 
 def check(
     path: Annotated[
-        Path, typer.Argument(help="CSV, TSV, parquet, SDF or .smi file, plain or gzip; or a graph folder.")
+        Path, typer.Argument(help="CSV, TSV, XLSX, parquet, SDF or .smi file, plain or gzip; or a graph folder.")
     ],
     smiles: Annotated[str | None, typer.Option(help="Column of the molecules. (default: found)")] = None,
     target: Annotated[list[str] | None, typer.Option(help="Column of labels, one or more. (default: found)")] = None,

@@ -23,13 +23,15 @@ def predict(
     given: Annotated[
         list[str] | None,
         typer.Argument(
-            help="With a bundle: CSV, TSV, parquet, SDF or .smi, also gzip; or a folder of such tables; or SMILES.",
+            help="With a bundle: CSV, TSV, XLSX, parquet, SDF or .smi, also gzip; a folder of such tables; or SMILES.",
             metavar="[FILE|SMILES...]",
         ),
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option(help="CSV, TSV (also .gz) or parquet, by its name; a folder for a folder. (default: by FILE)"),
+        typer.Option(
+            help="CSV, TSV (also .gz), XLSX or parquet, by its name; a folder for a folder. (default: by FILE)"
+        ),
     ] = None,
     smiles: Annotated[
         str | None, typer.Option(help="With a bundle: column of the molecules. (default: that of training, or found)")
@@ -136,7 +138,8 @@ def _takes_molecules(bundle: Path) -> bool:
 def _beside(file: Path) -> Path:
     """Where answers go when nobody says: beside the file, in its format as far as we write it."""
     stem, *rest = file.name.split(".")
-    suffix = ".parquet" if rest and rest[0].lower() == "parquet" else ".csv"
+    kind = rest[0].lower() if rest else ""
+    suffix = f".{kind}" if kind in ("parquet", "xlsx") else ".csv"
     return file.with_name(f"{stem or file.name}-predictions{suffix}")
 
 

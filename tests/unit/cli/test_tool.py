@@ -144,7 +144,7 @@ class TestPredict:
             (["{bundle}"], 2, "say what to predict"),
             (["{bundle}", "absent.csv"], 2, "no such file or folder"),
             (["{bundle}", "{table}", "--smiles", "smile"], 2, "did you mean smiles"),
-            (["{bundle}", "{table}", "--out", "a.xlsx"], 2, "its name must end in"),
+            (["{bundle}", "{table}", "--out", "a.xls"], 2, "its name must end in"),
             (["{bundle}", "{table}", "--out", "{table}"], 2, "is the file that is read"),
             (["{bundle}", "{table}", "--engine", "ray"], 2, "--engine goes with a folder"),
             (["{run}", "{table}"], 2, "is no bundle"),
