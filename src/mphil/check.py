@@ -10,14 +10,15 @@ from typing import Any
 
 import numpy as np
 
-from mphil.data.assign import RULES, assign, find_domain, sensible_splits
+from mphil.data.assign import assign, find_domain, sensible_splits
 from mphil.data.audit import Duplicates, Leaks, find_duplicates, find_leaks
-from mphil.data.roles import Roles, find_roles
+from mphil.data.intake import TableOptions, read_table
+from mphil.data.roles import Roles
 from mphil.data.split import PARTS
 from mphil.data.splitting import Assignment
-from mphil.data.survey import Survey, survey_table
-from mphil.data.table import Table, open_table
-from mphil.errors import DataError, MphilError, UsageError
+from mphil.data.survey import Survey
+from mphil.data.table import Table
+from mphil.errors import DataError, MphilError, UnknownName, UsageError
 
 LISTED = 1_000
 """Rows that a report names one by one; the counts are always of all."""
@@ -28,7 +29,7 @@ class SplitPreview:
     """What a split would look like.
 
     Attributes:
-        name: `scaffold`, `size`, `random`, `predefined` or the name of a column.
+        name: a rule such as `scaffold`, the name of a column, or a table of parts.
         domain: (n,) domain of each usable row; None when the split does not go by domains.
         assignment: the part and environment of each usable row; None when the split is not possible.
         obstacle: why it is not possible.
@@ -72,12 +73,13 @@ class Report:
         notes = list(self.table.notes) if self.table else []
         if self.survey.recoded:
             notes.append(f"{self.survey.recoded:,} bytes are not UTF-8 and were read as Windows-1252")
+        notes += self.survey.assumed
         if not self.survey.targets:
             notes.append("no column looks like a label: name it with --target")
         for target in self.survey.targets:
             known = sum(count > 0 for count in target.counts().values())
             if target.kind == "continuous":
-                notes.append(f"target {target.name!r} is a measurement, not a class: give a column of classes")
+                notes.append(f"target {target.name!r} is a measurement, not a class: {target.hint}")
             elif known < 2:
                 notes.append(f"target {target.name!r} has {'one class' if known else 'no label'}: nothing to learn")
         return tuple(notes)
@@ -131,6 +133,11 @@ def check(
     smiles: str | None = None,
     targets: Sequence[str] = (),
     splits: Sequence[str] = (),
+    test: Path | None = None,
+    date_format: str = "",
+    threshold: float | None = None,
+    active_below: bool = False,
+    standardise: bool = True,
     workers: int | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> Report:
@@ -140,7 +147,13 @@ def check(
         path: a table of molecules, or a folder of graphs.
         smiles: column of the molecules, found when absent.
         targets: columns of labels, found when absent.
-        splits: `scaffold`, `size`, `random`, `predefined` or names of columns; all that make sense when absent.
+        splits: `scaffold`, `cluster`, `size`, `time`, `random`, `predefined`, names of columns or tables of parts; all
+            that make sense when absent.
+        test: an external test set.
+        date_format: of a column of dates to split by, such as `%d/%m/%Y`; found when empty.
+        threshold: from which on a measured target is active.
+        active_below: active is at or below the threshold.
+        standardise: take the largest organic fragment of a molecule, neutral where that is safe.
         workers: processes that read molecules.
         progress: told the number of rows read so far, now and then.
 
@@ -151,37 +164,39 @@ def check(
     path = Path(path)
     table, roles = None, None
     if path.is_dir():
-        if smiles or targets:
-            raise UsageError(f"{path}: graphs have no columns; leave out --smiles and --target")
+        if smiles or targets or test:
+            raise UsageError(f"{path}: graphs have no columns; leave out --smiles, --target and --test")
         from mphil.data.graphs import open_graphs, survey_graphs
 
         survey = survey_graphs(open_graphs(path))
+        if not len(survey):
+            raise DataError(f"{path}: there is no graph in it")
     else:
-        table = open_table(path)
-        columns = [name for name in splits if name not in RULES]
-        roles = find_roles(table, smiles=smiles, targets=targets, domains=columns)
-        survey = survey_table(table, roles, workers=workers, progress=progress)
-    if not len(survey):
-        first = f"; the first: {survey.bad[0].message}" if survey.bad else ""
-        raise DataError(f"{path}: none of the {survey.rows:,} rows can be used{first}")
+        options = TableOptions(smiles or "", targets, str(test or ""), threshold, active_below, standardise)
+        read = read_table(path, options, splits, workers=workers, progress=progress)
+        table, roles, survey = read.table, read.roles, read.survey
     duplicates = find_duplicates(survey.keys.array(), survey.y)
     names = splits or sensible_splits(survey)
-    return Report(path, table, roles, survey, duplicates, tuple(preview(name, survey) for name in names))
+    return Report(path, table, roles, survey, duplicates, tuple(preview(name, survey, date_format) for name in names))
 
 
-def preview(name: str, survey: Survey) -> SplitPreview:
+def preview(name: str, survey: Survey, date_format: str = "") -> SplitPreview:
     """Try a split on the usable rows.
 
     Raises:
         UnknownName: there is no split and no column of that name.
     """
-    domain = find_domain(name, survey)
+    values = None
     try:
+        domain = find_domain(name, survey, date_format)
+        values = domain.values if domain else None
         assignment = assign(name, survey, domain)
         assignment.to_split()
+    except UnknownName:
+        raise
     except MphilError as error:
-        return SplitPreview(name, domain, None, str(error))
-    return SplitPreview(name, domain, assignment, "", find_leaks(survey.keys.array(), assignment.part))
+        return SplitPreview(name, values, None, str(error))
+    return SplitPreview(name, values, assignment, "", find_leaks(survey.keys.array(), assignment.part))
 
 
 def summary(split: SplitPreview, survey: Survey) -> dict[str, Any]:
@@ -202,6 +217,7 @@ def summary(split: SplitPreview, survey: Survey) -> dict[str, Any]:
         "possible": True,
         "parts": parts,
         "left_out": int((part < 0).sum()),
+        "merged": list(split.assignment.provenance.get("merged", ())),
         "environments": np.bincount(env[env >= 0]).tolist(),
         "domains": None if split.domain is None else len(set(split.domain)),
         "shared_molecules": split.leaks.molecules,

@@ -2,28 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import torch
 
 from mphil.benchmarks.base import Benchmark, register
 from mphil.benchmarks.molecules import molecule_benchmark
-from mphil.data.assign import RULES, assign, find_domain
+from mphil.data.assign import assign, find_domain, in_one_part, is_file
+from mphil.data.duplicates import settle_duplicates
 from mphil.data.graphs import open_graphs, survey_graphs
+from mphil.data.intake import TableOptions, read_table
 from mphil.data.labels import Target
 from mphil.data.molecules import RowStatus, molecule_store
 from mphil.data.progress import row_counter
-from mphil.data.roles import find_roles
 from mphil.data.splitting import Assignment, order_domains
 from mphil.data.store import GraphStore
-from mphil.data.survey import BadRow, Survey, survey_table
-from mphil.data.table import open_table
+from mphil.data.survey import BadRow, Survey
 from mphil.errors import DataError, UsageError
 from mphil.task import Task
 
 ENCODER = {"kind": "gin", "layers": 3, "width": 128}
+EVERYTHING_FOUND = TableOptions()
+LEAST_ROWS = 50
+"""Rows below which parts would be too small to mean anything."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +47,19 @@ class OwnData:
     issues: tuple[BadRow, ...]
 
 
-def own_data(*, path: str = "", smiles: str = "", targets: tuple[str, ...] = (), split: str = "") -> Benchmark:
+def own_data(
+    *,
+    path: str = "",
+    smiles: str = "",
+    targets: tuple[str, ...] = (),
+    split: str = "",
+    test: str = "",
+    date_format: str = "",
+    threshold: float | None = None,
+    active_below: bool = False,
+    standardise: bool = True,
+    duplicates: str = "majority",
+) -> Benchmark:
     """A benchmark from a file.
 
     Molecules are taken in their canonical spelling, so that the way a row is written changes nothing. Rows that cannot
@@ -53,43 +69,102 @@ def own_data(*, path: str = "", smiles: str = "", targets: tuple[str, ...] = (),
         path: a table (CSV, TSV, parquet, SDF, .smi; also gzip), or a folder of graphs.
         smiles: column of the molecules, found when absent.
         targets: columns of labels, found when absent.
-        split: `scaffold`, `size`, `random`, `predefined` or the name of a column; scaffold for molecules and size for
-            graphs when absent.
+        split: `scaffold`, `cluster`, `size`, `time`, `random`, `predefined`, the name of a column, or a table of parts;
+            scaffold for molecules and size for graphs when absent.
+        test: an external test set, with the same columns of molecules and labels.
+        date_format: of a column of dates to split by, such as `%d/%m/%Y`; found when absent.
+        threshold: from which on a measured target is active; not given when the targets are classes.
+        active_below: active is at or below the threshold, not at or above.
+        standardise: take the largest organic fragment of a molecule, neutral where that is safe.
+        duplicates: what becomes of rows of one molecule that contradict each other: `keep`, `drop` or `majority`.
     """
-    return read_own_data(path, smiles, targets, split).benchmark
+    return read_own_data(**table_arguments(locals())).benchmark
 
 
-def read_own_data(path: str, smiles: str = "", targets: Sequence[str] = (), split: str = "") -> OwnData:
+def table_arguments(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Arguments of `own_data` as those of `read_own_data`."""
+    told = {name: value for name, value in arguments.items() if name in TableOptions.__dataclass_fields__}
+    rest = {name: value for name, value in arguments.items() if name not in told}
+    return {**rest, "options": TableOptions(**told)}
+
+
+def read_own_data(
+    path: str,
+    split: str = "",
+    options: TableOptions = EVERYTHING_FOUND,
+    date_format: str = "",
+    duplicates: str = "majority",
+) -> OwnData:
     """As `own_data`, with all that is known of the rows; the benchmark has no name and no arguments."""
     if not path:
         raise UsageError("no file given; use `mphil train FILE`, or benchmark.path=FILE")
     column = ""
     if Path(path).is_dir():
-        if smiles or targets:
-            raise UsageError(f"{path}: graphs have no columns; leave out smiles and targets")
+        if options != EVERYTHING_FOUND:
+            raise UsageError(f"{path}: graphs have no columns; leave out smiles, targets and test")
         graphs = open_graphs(Path(path))
         survey, split = survey_graphs(graphs), split or "size"
         store = replace(graphs, y=torch.from_numpy(survey.y).float(), index=torch.arange(len(graphs)))
         rows = [RowStatus(row, "ok") for row in range(len(store))]
     else:
         split = split or "scaffold"
-        survey, column = _survey(Path(path), smiles, targets, [] if split in RULES else [split])
+        with row_counter() as counted:
+            read = read_table(Path(path), options, [split], progress=counted)
+        survey, column = read.survey, read.roles.smiles
+    # The domain of a molecule is found before its rows are merged: it does not depend on which of them stays.
+    domain = find_domain(split, survey, date_format)
+    if column:
+        settled = settle_duplicates(survey, duplicates)
+        survey, domain = settled.survey, domain.take(settled.positions) if domain else None
+        if not len(survey):
+            raise DataError(f"{path}: all rows contradict each other; use --duplicates keep or majority")
+    task = check_learnable(path, survey)
+    if column:
         store, rows = molecule_store(survey.keys.values(), survey.y)
-    domain = find_domain(split, survey)
-    assignment = _kept(assign(split, survey, domain), store)
-    number = {value: n for n, value in enumerate(order_domains(domain or []))}
-    domains = torch.tensor([number[value] for value in domain] if domain else [-1] * len(survey))[store.index]
+    assignment = _kept(in_one_part(assign(split, survey, domain), survey.keys.array()), store)
+    values = domain.values if domain else []
+    number = {value: n for n, value in enumerate(order_domains(values))}
+    domains = torch.tensor([number[value] for value in values] or [-1] * len(survey))[store.index]
+    name = Path(split).name if is_file(split) else split
     made = molecule_benchmark(
         replace(store, index=torch.from_numpy(survey.row)[store.index]),
         rows,
         assignment,
         domains.numpy(),
-        task=task_of(path, survey.targets),
+        task=task,
         encoder=ENCODER,
-        provenance={"file": Path(path).name, "split": split, "unusable_rows": [row.row for row in survey.bad]},
+        provenance={"file": Path(path).name, "split": name, "unusable_rows": [row.row for row in survey.bad]},
     )
-    made = replace(made, classes=survey.targets[0].classes if len(survey.targets) == 1 else ())
+    made = replace(made, classes=class_names(survey.targets))
     return OwnData(made, survey, column, _issues(survey, rows))
+
+
+def check_learnable(path: str, survey: Survey) -> Task:
+    """What is asked of the rows, refused before any graph is made when nothing could be learned from them.
+
+    Raises:
+        DataError: there are too few rows, no labels, or labels that are all alike.
+    """
+    task = task_of(path, survey.targets)
+    if len(survey) < LEAST_ROWS:
+        raise DataError(
+            f"{path}: {len(survey):,} of {survey.rows:,} rows can be used, and {LEAST_ROWS} are needed to train, to "
+            "choose an epoch and to test; give more rows"
+        )
+    found = [{name: count for name, count in target.counts().items() if count} for target in survey.targets]
+    if not any(len(counts) > 1 for counts in found):
+        name, ((label, count),) = survey.targets[0].name, found[0].items()
+        raise DataError(
+            f"{path}: all {count:,} labels of {name!r} are {label}: nothing can be learned from them; give rows of "
+            "another class, or name another column with --target"
+        )
+    return task
+
+
+def class_names(targets: Sequence[Target]) -> tuple[str, ...]:
+    """What the classes of every task are called; nothing when several tasks call them differently."""
+    names = {target.classes for target in targets}
+    return names.pop() if len(names) == 1 else ()
 
 
 def _issues(survey: Survey, rows: Sequence[RowStatus]) -> tuple[BadRow, ...]:
@@ -100,18 +175,6 @@ def _issues(survey: Survey, rows: Sequence[RowStatus]) -> tuple[BadRow, ...]:
         if not one.kept
     ]
     return tuple(sorted([*survey.bad, *lost], key=lambda bad: bad.row))
-
-
-def _survey(path: Path, smiles: str, targets: Sequence[str], columns: Sequence[str]) -> tuple[Survey, str]:
-    """What each row is, and the column of the molecules."""
-    table = open_table(path)
-    roles = find_roles(table, smiles=smiles or None, targets=targets, domains=columns)
-    with row_counter() as counted:
-        survey = survey_table(table, roles, progress=counted)
-    if not len(survey):
-        first = f"; the first: {survey.bad[0].message}" if survey.bad else ""
-        raise DataError(f"{path}: none of the {survey.rows:,} rows can be used{first}")
-    return survey, roles.smiles
 
 
 def _kept(assignment: Assignment, store: GraphStore) -> Assignment:
@@ -130,7 +193,7 @@ def task_of(path: str, targets: Sequence[Target]) -> Task:
         raise DataError(f"{path}: no column looks like a label; name it with --target")
     for target in targets:
         if target.kind == "continuous":
-            raise DataError(f"{path}: {target.name!r} is a measurement, not a class; give a column of classes")
+            raise DataError(f"{path}: {target.name!r} is a measurement, not a class: {target.hint}")
         if target.kind == "empty":
             raise DataError(f"{path}: {target.name!r} has no label at all; name another column with --target")
     if len(targets) == 1 and targets[0].kind == "multiclass":

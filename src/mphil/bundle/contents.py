@@ -31,7 +31,8 @@ class MoleculeReading(Settings):
     Attributes:
         column: of the table the model was trained on.
         spelling: the graph is that of the canonical spelling, so that the way a molecule is written does not matter.
-        fragments: salts and other parts of a record are kept: they belong to the graph.
+        fragments: salts and other parts of a record belong to the graph, or only the largest organic one does.
+        standardised: name and version of what is done to a molecule before it becomes a graph, or `none`.
         valence: a molecule with a valence that RDKit does not know is refused.
         features: short name of the feature set.
         featuriser: its name and version.
@@ -40,7 +41,8 @@ class MoleculeReading(Settings):
 
     column: str = LongText
     spelling: Literal["canonical"] = "canonical"
-    fragments: Literal["kept"] = "kept"
+    fragments: Literal["kept", "largest organic"] = "kept"
+    standardised: Literal["none", "parent/1"] = "none"
     valence: Literal["strict"] = "strict"
     features: Literal["good", "drugood"]
     featuriser: str

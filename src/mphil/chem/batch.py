@@ -15,6 +15,7 @@ from mphil.chem.fingerprint import morgan_fingerprints
 from mphil.chem.parse import SmilesError, check_definite, parse_lenient, parse_smiles
 from mphil.chem.scaffold import murcko_smiles, n_heavy_atoms
 from mphil.chem.schema import SCHEMAS
+from mphil.chem.standardise import standardise
 
 Arrays = dict[str, npt.NDArray[Any]]
 PARTIAL = "partial"
@@ -89,14 +90,19 @@ def scaffold_batch(smiles: Sequence[str], *, lenient: bool) -> Batch:
     return Batch({"text": text, "length": length}, issues)
 
 
-def fact_batch(smiles: Sequence[str], *, lenient: bool) -> Batch:
-    """What tells molecules apart: `size` in heavy atoms, and as texts end to end canonical SMILES and scaffold."""
+def fact_batch(smiles: Sequence[str], *, lenient: bool, standardised: bool = False) -> Batch:
+    """What tells molecules apart: `size` in heavy atoms, and as texts end to end canonical SMILES and scaffold.
+
+    `changed` says what standardisation did to each, as bits.
+    """
     mols, issues = read_rows(smiles, lenient)
+    mols, changed = _standardised(mols, standardised)
     canonical, canonical_length = _end_to_end([MolToSmiles(mol) for mol in mols])
     scaffold, scaffold_length = _end_to_end([murcko_smiles(mol) for mol in mols])
     arrays: Arrays = {"canonical": canonical, "canonical_length": canonical_length}
     arrays |= {"scaffold": scaffold, "scaffold_length": scaffold_length}
     arrays["size"] = np.array([n_heavy_atoms(mol) for mol in mols], np.int64)
+    arrays["changed"] = changed
     return Batch(arrays, issues)
 
 
@@ -106,23 +112,34 @@ def fingerprint_batch(smiles: Sequence[str], *, lenient: bool) -> Batch:
     return Batch({"fingerprint": morgan_fingerprints(mols)}, issues)
 
 
-def molecule_batch(smiles: Sequence[str], *, schema: str) -> Batch:
+def molecule_batch(smiles: Sequence[str], *, schema: str, standardised: bool = False) -> Batch:
     """All that a prediction needs: the canonical spelling as texts end to end, the graph and the fingerprint.
 
     Graph and fingerprint are those of the canonical spelling read again, so that every spelling of a molecule gives
-    the same arrays.
+    the same arrays. `changed` says what standardisation did to each, as bits.
     """
     mols, issues = read_rows(smiles, lenient=False, definite=True)
+    mols, changed = _standardised(mols, standardised)
     refused = {issue.row for issue in issues}
     rows = [row for row in range(len(smiles)) if row not in refused]
     spellings = [MolToSmiles(mol) for mol in mols]
     mols, lost = read_rows(spellings, lenient=False)
     unread = {issue.row for issue in lost}
-    canonical, length = _end_to_end([text for row, text in enumerate(spellings) if row not in unread])
+    kept = [row for row in range(len(spellings)) if row not in unread]
+    canonical, length = _end_to_end([spellings[row] for row in kept])
     made = featurize(mols, SCHEMAS[schema])
     arrays: Arrays = {name: getattr(made, name) for name in GRAPH}
     arrays |= {"canonical": canonical, "canonical_length": length, "fingerprint": morgan_fingerprints(mols)}
+    arrays["changed"] = changed[kept]
     return Batch(arrays, sorted([*issues, *(issue._replace(row=rows[issue.row]) for issue in lost)]))
+
+
+def _standardised(mols: list[Mol], wanted: bool) -> tuple[list[Mol], npt.NDArray[np.uint8]]:
+    """The molecules, standardised if that is wanted, and what was changed about each."""
+    if not wanted:
+        return mols, np.zeros(len(mols), np.uint8)
+    made = [standardise(mol) for mol in mols]
+    return [mol for mol, _ in made], np.array([changed for _, changed in made], np.uint8)
 
 
 def _end_to_end(texts: Sequence[str]) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:

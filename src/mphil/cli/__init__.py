@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import signal
 import sys
+from importlib.metadata import version
 from types import FrameType
+from typing import Annotated
 
 import typer
 
@@ -34,6 +36,23 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"mphil {version('mphil')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    show_version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and stop.")
+    ] = False,
+) -> None:
+    pass
+
+
 for verb in (demo, train, evaluate, predict, explain, serve, export, benchmarks, methods, encoders, check, lab, doctor):
     verb.add_to(app)
 

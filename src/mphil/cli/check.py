@@ -22,14 +22,33 @@ def add_to(app: typer.Typer) -> None:
 
 def check(
     path: Annotated[
-        Path, typer.Argument(help="CSV, TSV, parquet, SDF or .smi file, plain or gzip; or a graph folder.")
+        Path, typer.Argument(help="CSV, TSV, XLSX, parquet, SDF or .smi file, plain or gzip; or a graph folder.")
     ],
-    smiles: Annotated[str | None, typer.Option(help="Column of the molecules. [default: found]")] = None,
-    target: Annotated[list[str] | None, typer.Option(help="Column of labels, one or more. [default: found]")] = None,
+    smiles: Annotated[str | None, typer.Option(help="Column of the molecules. (default: found)")] = None,
+    target: Annotated[list[str] | None, typer.Option(help="Column of labels, one or more. (default: found)")] = None,
     split: Annotated[
         list[str] | None,
-        typer.Option(help="scaffold, size, random, predefined or a column. [default: all that make sense]"),
+        typer.Option(
+            help="scaffold, cluster, size, time, random, predefined, a column, or a table of parts. "
+            "(default: all that make sense)"
+        ),
     ] = None,
+    test: Annotated[Path | None, typer.Option(help="External test set: another file with the same columns.")] = None,
+    date_format: Annotated[
+        str | None, typer.Option(help="Form of the dates to split by, such as %d/%m/%Y. (default: found)")
+    ] = None,
+    threshold: Annotated[
+        float | None, typer.Option(help="Makes classes of a measured --target: active is at or above it.")
+    ] = None,
+    active_below: Annotated[
+        bool, typer.Option("--active-below", help="With --threshold: active is at or below it.")
+    ] = False,
+    standardise: Annotated[
+        bool,
+        typer.Option(
+            "--standardise/--no-standardise", help="Largest organic fragment of each molecule, neutral where safe."
+        ),
+    ] = True,
     html: Annotated[Path | None, typer.Option(help="Write the report as a page with pictures.")] = None,
     rows: Annotated[Path | None, typer.Option(help="Write a CSV with the status of every row.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
@@ -39,7 +58,18 @@ def check(
     from mphil.data.progress import row_counter
 
     with row_counter() as progress:
-        report = gather(path, smiles=smiles, targets=target or (), splits=split or (), progress=progress)
+        report = gather(
+            path,
+            smiles=smiles,
+            targets=target or (),
+            splits=split or (),
+            test=test,
+            date_format=date_format or "",
+            threshold=threshold,
+            active_below=active_below,
+            standardise=standardise,
+            progress=progress,
+        )
     if html:
         from mphil.check_page import check_page
         from mphil.files import write_text
@@ -112,7 +142,9 @@ def _print_splits(facts: dict[str, Any]) -> None:
         show.table(header, rows, title="what each split would look like")
     for name, split in facts["splits"].items():
         if not split["possible"]:
-            typer.echo(f"split {name} is not possible: {split['obstacle']}")
+            typer.echo(f"split {_safe(name)} is not possible: {_safe(split['obstacle'])}")
+        for what in split.get("merged", ()):
+            typer.echo(f"split {_safe(name)}: {what}")
 
 
 def _safe(text: str) -> str:

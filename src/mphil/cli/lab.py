@@ -26,11 +26,11 @@ Sets = Annotated[
 ]
 Jobs = Annotated[
     int | None,
-    typer.Option(min=1, help="Processes at a time, one thread each. [default: 1; with Ray: as many as processors]"),
+    typer.Option(min=1, help="Processes at a time, one thread each. (default: 1; with Ray: as many as processors)"),
 ]
 EngineName = Annotated[str, typer.Option("--engine", help="Where runs are done: local, or ray for a Ray cluster.")]
 Address = Annotated[
-    str | None, typer.Option(help="Address of the Ray cluster. [default: RAY_ADDRESS; else one is started here]")
+    str | None, typer.Option(help="Address of the Ray cluster. (default: RAY_ADDRESS; else one is started here)")
 ]
 Runs = Annotated[Path, typer.Option(help="Folder for the runs that are under way.")]
 Dirty = Annotated[
@@ -59,11 +59,11 @@ def list_all(json: Annotated[bool, typer.Option("--json", help="Print as JSON.")
 @verb.command(epilog="Example: mphil lab run good --methods erm,mphil --benchmarks good-motif-basis --jobs 2")
 def run(
     suite: Annotated[str, typer.Argument(help="Name of a suite (see `mphil lab list`), or a TOML file of your own.")],
-    budget: Annotated[str | None, typer.Option(help="Name of a budget. [default: the suite's]")] = None,
+    budget: Annotated[str | None, typer.Option(help="Name of a budget. (default: the suite's)")] = None,
     set_: Sets = None,
-    seeds: Annotated[str | None, typer.Option(help="Seeds, such as 0,1,2. [default: the budget's]")] = None,
-    methods: Annotated[str | None, typer.Option(help="Rows or methods, such as erm,mphil. [default: all]")] = None,
-    benchmarks: Annotated[str | None, typer.Option(help="Benchmarks of the suite. [default: all]")] = None,
+    seeds: Annotated[str | None, typer.Option(help="Seeds, such as 0,1,2. (default: the budget's)")] = None,
+    methods: Annotated[str | None, typer.Option(help="Rows or methods, such as erm,mphil. (default: all)")] = None,
+    benchmarks: Annotated[str | None, typer.Option(help="Benchmarks of the suite. (default: all)")] = None,
     tuned: Annotated[Path | None, typer.Option(help="Folder with tuned settings, METHOD-BENCHMARK.toml.")] = None,
     jobs: Jobs = None,
     engine: EngineName = "local",
@@ -138,7 +138,7 @@ def tune(
 
 @verb.command(epilog="Example: mphil lab report good ablation --against mphil+ --out report")
 def report(
-    suites: Annotated[list[str] | None, typer.Argument(help="Suites. [default: all that have records]")] = None,
+    suites: Annotated[list[str] | None, typer.Argument(help="Suites. (default: all that have records)")] = None,
     records: Annotated[Path, typer.Option(help="Folder of the records.")] = RECORDS,
     out: Annotated[Path, typer.Option(help="Folder for the HTML pages, report.md, report.tex and the figures.")] = Path(
         "report"
@@ -147,10 +147,10 @@ def report(
         str | None,
         typer.Option(
             help="Methods to place among the others, such as mphil+,mphil; rows are tested against the first. "
-            "[default: the row that each suite names]"
+            "(default: the row that each suite names)"
         ),
     ] = None,
-    budget: Annotated[str | None, typer.Option(help="Only this budget. [default: all that have records]")] = None,
+    budget: Annotated[str | None, typer.Option(help="Only this budget. (default: all that have records)")] = None,
     set_: Sets = None,
     tuned: Annotated[Path | None, typer.Option(help="Folder with tuned settings, as in `mphil lab run`.")] = None,
 ) -> None:

@@ -20,25 +20,30 @@ def add_to(app: typer.Typer) -> None:
 
 def predict(
     model: Annotated[Path, typer.Argument(help="Folder of a bundle, or of a run.", metavar="BUNDLE|RUN")],
-    file: Annotated[
-        Path | None,
-        typer.Argument(help="With a bundle: CSV, TSV, parquet, SDF or .smi, also gzip; or a folder of such tables."),
+    given: Annotated[
+        list[str] | None,
+        typer.Argument(
+            help="With a bundle: CSV, TSV, XLSX, parquet, SDF or .smi, also gzip; a folder of such tables; or SMILES.",
+            metavar="[FILE|SMILES...]",
+        ),
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option(help="CSV, TSV (also .gz) or parquet, by its name; a folder for a folder. [default: by FILE]"),
+        typer.Option(
+            help="CSV, TSV (also .gz), XLSX or parquet, by its name; a folder for a folder. (default: by FILE)"
+        ),
     ] = None,
     smiles: Annotated[
-        str | None, typer.Option(help="With a bundle: column of the molecules. [default: that of training, or found]")
+        str | None, typer.Option(help="With a bundle: column of the molecules. (default: that of training, or found)")
     ] = None,
     workers: Annotated[
-        int | None, typer.Option(min=0, help="With a bundle: processes that read molecules. [default: by size]")
+        int | None, typer.Option(min=0, help="With a bundle: processes that read molecules. (default: by size)")
     ] = None,
     engine: Annotated[
         str, typer.Option(help="For a folder of tables: local, or ray for the processors of a cluster.")
     ] = "local",
     address: Annotated[
-        str | None, typer.Option(help="Ray cluster. [default: RAY_ADDRESS, or one on this machine]")
+        str | None, typer.Option(help="Ray cluster. (default: RAY_ADDRESS, or one on this machine)")
     ] = None,
     part: Annotated[str, typer.Option(help="With a run: part of the benchmark to predict.")] = "ood_test",
     selection: Annotated[str, typer.Option(help="With a run: rule that chose the epoch, ood_val or id_val.")] = (
@@ -53,11 +58,19 @@ def predict(
     """
     if model.is_file():
         raise UsageError(f"{model} is a file; first comes the folder of a bundle: mphil predict BUNDLE {model}")
+    molecules = _molecules(given or [])
+    file = Path(given[0]) if given and not molecules else None
     bundle = _bundle(model)
     if bundle is None:
-        if file is not None:
-            raise UsageError(f"{model} is no bundle: make one with `mphil train FILE`, or leave out {file}")
+        if given:
+            raise UsageError(f"{model} is no bundle: make one with `mphil train FILE`, or leave out {given[0]}")
         _predict_run(model, part, selection, out, json=json)
+        return
+    if molecules:
+        for option, value in (("--out", out), ("--smiles", smiles), ("--workers", workers), ("--address", address)):
+            if value is not None:
+                raise UsageError(f"{option} goes with a file; these are molecules")
+        _predict_molecules(bundle, molecules, json=json)
         return
     if file is None:
         raise UsageError(f"{model} is a bundle; say what to predict: mphil predict {model} FILE")
@@ -66,10 +79,47 @@ def predict(
     if file.is_dir() and _takes_molecules(bundle):
         _predict_folder(bundle, file, out, smiles, workers, engine, address, json=json)
         return
-    for option, given in (("--engine", engine != "local"), ("--address", address)):
-        if given:
+    for option, said in (("--engine", engine != "local"), ("--address", address)):
+        if said:
             raise UsageError(f"{option} goes with a folder of tables")
     _predict_file(bundle, file, out or _beside(file), smiles, workers, json=json)
+
+
+def _molecules(given: list[str]) -> list[str]:
+    """The arguments, if they are SMILES and not a file; all are checked, so that a mistyped file is not a molecule."""
+    from mphil.chem.parse import SmilesError, parse_smiles
+
+    files = [text for text in given if Path(text).exists()]
+    if files and len(given) > 1:
+        raise UsageError(f"{files[0]} is a file; give one file or folder, or SMILES")
+    if files:
+        return []
+    for text in given:
+        try:
+            parse_smiles(text)
+        except SmilesError as error:
+            raise UsageError(f"{text}: no such file or folder, and {error}") from None
+    return given
+
+
+def _predict_molecules(bundle: Path, molecules: list[str], *, json: bool) -> None:
+    """Answers about molecules of the command line: a block of lines for each, or JSON."""
+    from mphil.predictor import load
+
+    predictor = load(bundle)
+    columns = predictor.predict(molecules).columns()
+    if json:
+        rows = [dict(zip(columns, cells, strict=True)) for cells in zip(*columns.values(), strict=True)]
+        show.as_json([{"smiles": smiles, **row} for smiles, row in zip(molecules, rows, strict=True)])
+        return
+    for note in predictor.notes:
+        typer.echo(f"note: {note}", err=True)
+    for row, smiles in enumerate(molecules):
+        typer.echo(smiles)
+        for name, cells in columns.items():
+            if cells[row] not in (None, ""):
+                shown = cells[row] if isinstance(cells[row], str) else show.number(cells[row], 3)
+                typer.echo(f"  {name}: {shown}")
 
 
 def _bundle(model: Path) -> Path | None:
@@ -88,7 +138,8 @@ def _takes_molecules(bundle: Path) -> bool:
 def _beside(file: Path) -> Path:
     """Where answers go when nobody says: beside the file, in its format as far as we write it."""
     stem, *rest = file.name.split(".")
-    suffix = ".parquet" if rest and rest[0].lower() == "parquet" else ".csv"
+    kind = rest[0].lower() if rest else ""
+    suffix = f".{kind}" if kind in ("parquet", "xlsx") else ".csv"
     return file.with_name(f"{stem or file.name}-predictions{suffix}")
 
 

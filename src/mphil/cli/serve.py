@@ -19,7 +19,7 @@ def add_to(app: typer.Typer) -> None:
 
 def serve(
     bundle: Annotated[Path, typer.Argument(help="Folder of a bundle, as `mphil train FILE` writes it.")],
-    host: Annotated[str, typer.Option(help="Address to listen on. [default: this machine alone]")] = "127.0.0.1",
+    host: Annotated[str, typer.Option(help="Address to listen on. (default: this machine alone)")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 takes a free one.")] = 8765,
     allow_host: Annotated[
         list[str] | None, typer.Option(help="Further name by which browsers may call the server; repeatable.")

@@ -10,6 +10,8 @@ import typer
 from mphil.cli import show
 from mphil.errors import UsageError
 
+DEFAULT_METHOD = "mphil"
+
 
 def add_to(app: typer.Typer) -> None:
     app.command(
@@ -24,23 +26,50 @@ def train(
         Path | None, typer.Argument(help="Your own table of molecules or folder of graphs, in place of a benchmark.")
     ] = None,
     benchmark: Annotated[str | None, typer.Option(help="Name of a benchmark; see `mphil benchmarks`.")] = None,
-    method: Annotated[str | None, typer.Option(help="Name of a method; see `mphil methods`. [default: mphil]")] = None,
-    seed: Annotated[int | None, typer.Option(help="Seed of initialisation, order and dropout. [default: 0]")] = None,
-    smiles: Annotated[str | None, typer.Option(help="Column of the molecules in FILE. [default: found]")] = None,
-    target: Annotated[list[str] | None, typer.Option(help="Column of labels in FILE. [default: found]")] = None,
+    method: Annotated[str | None, typer.Option(help="Name of a method; see `mphil methods`. (default: mphil)")] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of initialisation, order and dropout. (default: 0)")] = None,
+    smiles: Annotated[str | None, typer.Option(help="Column of the molecules in FILE. (default: found)")] = None,
+    target: Annotated[list[str] | None, typer.Option(help="Column of labels in FILE. (default: found)")] = None,
     split: Annotated[
         str | None,
-        typer.Option(help="How FILE is split: scaffold, size, random, predefined or a column. [default: scaffold]"),
+        typer.Option(
+            help="How FILE is split: scaffold, cluster, size, time, random, predefined, a column, or a table of parts "
+            "such as parts.csv. (default: scaffold)"
+        ),
+    ] = None,
+    test: Annotated[
+        Path | None, typer.Option(help="External test set: another file with the same columns, never trained on.")
+    ] = None,
+    date_format: Annotated[
+        str | None, typer.Option(help="Form of the dates to split by, such as %d/%m/%Y. (default: found)")
+    ] = None,
+    threshold: Annotated[
+        float | None, typer.Option(help="Makes classes of a measured --target: active is at or above it.")
+    ] = None,
+    active_below: Annotated[
+        bool, typer.Option("--active-below", help="With --threshold: active is at or below it.")
+    ] = False,
+    standardise: Annotated[
+        bool,
+        typer.Option(
+            "--standardise/--no-standardise", help="Largest organic fragment of each molecule, neutral where safe."
+        ),
+    ] = True,
+    duplicates: Annotated[
+        str | None,
+        typer.Option(
+            help="Rows of one molecule that contradict each other: keep, drop or majority. (default: majority)"
+        ),
     ] = None,
     preset: Annotated[str | None, typer.Option(help="Named hyperparameters of the method.")] = None,
     config: Annotated[Path | None, typer.Option(help="TOML file with settings.")] = None,
     set_: Annotated[
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="One setting, such as train.epochs=20.")
     ] = None,
-    out: Annotated[Path | None, typer.Option(help="Folder for the results. [default: runs/NAME-METHOD-sSEED]")] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder for the results. (default: runs/NAME-METHOD-sSEED)")] = None,
     selection: Annotated[
         str | None,
-        typer.Option(help="Part that chooses the epoch for FILE: ood_val or id_val. [default: ood_val if it can]"),
+        typer.Option(help="Part that chooses the epoch for FILE: ood_val or id_val. (default: ood_val if it can)"),
     ] = None,
     baselines: Annotated[
         bool, typer.Option("--baselines/--no-baselines", help="For FILE, also train a random forest and ERM.")
@@ -58,7 +87,18 @@ def train(
     """
     from mphil.training.settings import merge, parse_assignment, read_toml, resolve
 
-    flags: dict[str, Any] = {"benchmark": _data(file, benchmark, smiles, target, split), "method": {}}
+    told = {
+        "smiles": smiles,
+        "target": target,
+        "split": split,
+        "test": str(test.resolve()) if test else None,
+        "date-format": date_format,
+        "threshold": threshold,
+        "active-below": active_below or None,
+        "no-standardise": None if standardise else True,
+        "duplicates": duplicates,
+    }
+    flags: dict[str, Any] = {"benchmark": _data(file, benchmark, told), "method": {}}
     if method:
         flags["method"]["name"] = method
     if preset:
@@ -82,10 +122,13 @@ def _train_file(
     file: Path, wanted: dict[str, Any], out: Path | None, selection: str, *, baselines: bool, json: bool
 ) -> None:
     from mphil.product import prepare, train_product
+    from mphil.product.place import check_free
     from mphil.training.distributed import launched
 
     if launched():
         raise UsageError("several processes can share a benchmark; train on a file of your own with one process")
+    if out:
+        check_free(out, wanted.get("method", {}).get("name", DEFAULT_METHOD))
     prepared = prepare(wanted, selection=selection)
     config = prepared.config
     folder = out or Path("runs") / f"{file.name.partition('.')[0]}-{config.method.name}-s{config.seed}"
@@ -107,11 +150,17 @@ def _print_data(file: Path, prepared: Any, folder: Path) -> None:
     noun = "molecules" if prepared.own.column else "graphs"
     aside = f"{len(issues):,} rows set aside ({folder / 'issues.csv'})" if issues else "no row set aside"
     typer.echo(f"{file.name}: {survey.rows:,} rows, {len(data.store):,} {noun}; {aside}")
+    for what in survey.assumed:
+        typer.echo(f"note: {what}")
     sizes = " · ".join(f"{part.replace('_', '-')} {size:,}" for part, size in data.split.sizes.items())
     split = data.split.provenance["split"]
-    noun = {"scaffold": "scaffolds", "size": "sizes"}.get(split, "values")
+    noun = {"scaffold": "scaffolds", "size": "sizes", "cluster": "clusters", "time": "dates"}.get(split, "values")
     domains = f"; {prepared.domains:,} {noun}, none on two sides of the shift" if prepared.domains else ""
     typer.echo(f"split by {split}: {sizes}{domains}")
+    for what in data.split.provenance.get("merged", ()):
+        typer.echo(f"note: {what}")
+    if shared := data.split.provenance.get("rows_shared_with_test"):
+        typer.echo(f"note: {shared:,} rows hold a molecule of the external test set and are in no part")
 
 
 def _print_product(product: Any) -> None:
@@ -131,21 +180,30 @@ def _print_product(product: Any) -> None:
     typer.echo("next: " + " · ".join(f"mphil {way.format(product.path)}" for way in ways))
 
 
-def _data(
-    file: Path | None, benchmark: str | None, smiles: str | None, targets: list[str] | None, split: str | None
-) -> dict[str, Any]:
-    """The settings of the section `benchmark` that the options stand for."""
+def _data(file: Path | None, benchmark: str | None, told: dict[str, Any]) -> dict[str, Any]:
+    """The settings of the section `benchmark` that the options stand for.
+
+    Args:
+        file: the user's own data.
+        benchmark: name of a benchmark in its place.
+        told: name of an option that goes with a file to its value; None when it was not given.
+    """
+    given = {option: value for option, value in told.items() if value is not None}
     if file is None:
-        for option, value in (("--smiles", smiles), ("--target", targets), ("--split", split)):
-            if value:
-                raise UsageError(f"{option} goes with a file of your own: mphil train FILE {option} ...")
+        for option in given:
+            raise UsageError(f"--{option} goes with a file of your own: mphil train FILE --{option} ...")
         return {"name": benchmark} if benchmark else {}
     if benchmark:
         raise UsageError(f"train on {file} or on the benchmark {benchmark}; give one of them")
     if not file.exists():
         raise UsageError(f"{file}: no such file or folder")
-    given = {"smiles": smiles, "targets": targets, "split": split}
-    return {"name": "own-data", "path": str(file.resolve()), **{k: v for k, v in given.items() if v}}
+    if given.pop("no-standardise", False):
+        given["standardise"] = False
+    names = {"target": "targets"}
+    settings = {names.get(option, option.replace("-", "_")): value for option, value in given.items()}
+    if Path(settings.get("split", "")).suffix and Path(settings["split"]).is_file():
+        settings["split"] = str(Path(settings["split"]).resolve())
+    return {"name": "own-data", "path": str(file.resolve()), **settings}
 
 
 def resume(

@@ -13,7 +13,7 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from mphil.data.features import Features
-from mphil.data.labels import Coded, normal_label, read_target
+from mphil.data.labels import MOST_CLASSES, Coded, normal_label, read_target
 from mphil.data.store import GraphStore, pointer
 from mphil.data.survey import Survey
 from mphil.errors import DataError, UsageError
@@ -56,7 +56,7 @@ def survey_graphs(store: GraphStore) -> Survey:
     for task, column in enumerate(store.y.T):
         coded = Coded()
         coded.extend("" if np.isnan(value) else normal_label(repr(value)) for value in column.tolist())
-        labels.append(read_target("y" if store.y.shape[1] == 1 else f"y{task}", coded))
+        labels.append(read_target("y" if store.y.shape[1] == 1 else f"y{task}", coded, MOST_CLASSES))
     domains = {}
     if (store.env >= 0).any():
         domains["env"] = Coded()

@@ -14,10 +14,18 @@ from numpy.typing import NDArray
 MOST_CLASSES = 50
 """A target with more different values is a measurement, not a class."""
 
+MOST_NUMBERS = 20
+"""The same for values that are whole numbers; other numbers are a measurement when there are more than two."""
+
 MOSTLY = 0.9
 """From this share of numbers on, a column is numeric and its other cells are mistakes."""
 
-_MISSING = frozenset(("", "nan", "na", "n/a", "#n/a", "null", "none", "-", "?", "."))
+_MISSING = frozenset(
+    (
+        *("", "nan", "na", "n/a", "#n/a", "n.a.", "n.a", "null", "none", "-", "--", "?", ".", "missing", "nd", "n.d."),
+        *("n.d", "n/d", "nt", "n.t.", "not determined", "not tested", "#value!", "#div/0!", "#ref!"),
+    )
+)
 _YES = frozenset(("true", "t", "yes", "y", "active", "positive", "pos"))
 _NO = frozenset(("false", "f", "no", "n", "inactive", "negative", "neg"))
 _NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d{1,3})?", re.ASCII)
@@ -99,6 +107,7 @@ class Target:
         classes: names of the classes; the position is the label.
         y: (n,) labels, NaN = missing.
         strange: positions of cells that are no label of this column: text among numbers.
+        hint: how classes could be made of a measurement.
     """
 
     name: str
@@ -106,6 +115,7 @@ class Target:
     classes: tuple[str, ...]
     y: NDArray[np.float64]
     strange: tuple[int, ...] = ()
+    hint: str = ""
 
     def counts(self, rows: NDArray[np.int64] | slice = slice(None)) -> dict[str, int]:
         """Rows of each class."""
@@ -113,8 +123,8 @@ class Target:
         return {name: int((y == label).sum()) for label, name in enumerate(self.classes)}
 
 
-def read_target(name: str, column: Coded) -> Target:
-    """Make classes of the (normal) labels of a column."""
+def read_target(name: str, column: Coded, most_numbers: int = MOST_NUMBERS) -> Target:
+    """Make classes of the (normal) labels of a column, of which at most so many may be whole numbers."""
     codes = column.array()
     numbers = {code: value for text, code in column.texts.items() if (value := as_number(text)) is not None}
     sizes = np.bincount(codes[codes >= 0], minlength=len(column.texts))
@@ -126,11 +136,20 @@ def read_target(name: str, column: Coded) -> Target:
         strange = (codes >= 0) & ~np.isin(codes, list(numbers))
     classes = ("0", "1") if kept and set(kept) <= {"0", "1"} else tuple(sorted(kept, key=_class_order))
     kind: TargetKind = "empty" if not kept else "binary" if classes == ("0", "1") else "multiclass"
-    if len(classes) > MOST_CLASSES:
+    if len(classes) > MOST_CLASSES or _is_measurement(kept, most_numbers):
         kind, classes = "continuous", ()
     number = {text: float(label) for label, text in enumerate(classes)}
     lookup = np.array([*(number.get(text, np.nan) for text in column.texts), np.nan])
     return Target(name, kind, classes, lookup[codes], tuple(np.flatnonzero(strange).tolist()))
+
+
+def _is_measurement(labels: list[str], most_numbers: int) -> bool:
+    """Whether labels are numbers, and too many or too fine to be classes."""
+    numbers = [as_number(label) for label in labels]
+    found = [number for number in numbers if number is not None]
+    if len(found) < len(labels) or len(found) <= 2:
+        return False
+    return len(found) > most_numbers or any(number != int(number) for number in found)
 
 
 def _class_order(text: str) -> tuple[bool, float, str]:

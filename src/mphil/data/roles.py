@@ -8,7 +8,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
+from mphil.data.dates import looks_like_date
 from mphil.data.labels import MOSTLY, as_number, is_missing, normal_label
+from mphil.data.numbers import decimal_mark, read_measured
 from mphil.data.table import SMILES, Table
 from mphil.errors import DataError, UnknownName, UsageError
 
@@ -36,7 +38,6 @@ _DOMAIN_WORDS = re.compile(
     re.IGNORECASE,
 )
 _ID_WORDS = re.compile(r"(^|[_\s-])(id|name|cid|code|key|identifier|index|title)s?$|^inchi|^cas", re.IGNORECASE)
-_DATE = re.compile(r"\d{4}-\d{2}(-\d{2})?([T ].*)?", re.ASCII)
 
 Role = Literal["smiles", "target", "part", "domain", "id", "unused"]
 
@@ -138,7 +139,12 @@ class _Look:
 
 def _look(cells: Sequence[str]) -> _Look:
     present = [cell for cell in cells if not is_missing(cell)]
-    labels = Counter(map(normal_label, present))
+    mark = decimal_mark(present)
+    measured = (read_measured(cell, mark) for cell in present)
+    labels = Counter(
+        normal_label(cell if found is None else repr(found.value))
+        for cell, found in zip(present, measured, strict=True)
+    )
     numbers = {text: count for text, count in labels.items() if as_number(text) is not None}
     numeric = bool(numbers) and sum(numbers.values()) >= MOSTLY * len(present)
     return _Look(present, frozenset(numbers if numeric else labels), numeric)
@@ -204,7 +210,7 @@ def _role(name: str, look: _Look, rows: int) -> tuple[Role, str]:
     if look.different <= {"0", "1"}:
         return "target", "yes or no" if len(look.different) == 2 else "yes or no, only one of them in the first rows"
     count, repeated = len(look.different), len(look.different) <= len(look.cells) / 2
-    if all(_DATE.fullmatch(cell) for cell in look.cells):
+    if sum(map(looks_like_date, look.cells)) >= MOSTLY * len(look.cells):
         return "domain", f"dates, {count:,} different"
     if _DOMAIN_WORDS.search(name) and repeated and count > 1:
         return "domain", f"{count:,} different values, and its name"

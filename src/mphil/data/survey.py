@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import os
 from array import array
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from mphil.chem.standardise import CHARGES, FRAGMENTS
 from mphil.data.delimited import Problem
-from mphil.data.labels import Coded, Target, normal_label, read_target
+from mphil.data.labels import Coded, Target
 from mphil.data.molecules import SMALL, RowStatus
 from mphil.data.pool import run
 from mphil.data.roles import Roles
 from mphil.data.table import ROWS, Chunk, Table
+from mphil.data.targets import Threshold, read_cells
 
 IntArray = NDArray[np.int64]
 CELLS, MOST_ROWS = 2_000_000, 32_768
@@ -24,11 +26,12 @@ CELLS, MOST_ROWS = 2_000_000, 32_768
 
 
 class Described(NamedTuple):
-    """A molecule in three facts."""
+    """A molecule in three facts, and what standardisation changed about it, as bits."""
 
     canonical: str
     size: int
     scaffold: str
+    changed: int = 0
 
 
 @dataclass(frozen=True)
@@ -48,6 +51,15 @@ class BadRow:
     message: str
 
 
+class MergedRow(NamedTuple):
+    """A row that was merged: its number, line and name, and the number of the row it was merged into."""
+
+    row: int
+    line: int
+    name: str
+    into: int
+
+
 @dataclass(frozen=True, eq=False)
 class Survey:
     """All that is needed to judge and split the rows, without the graphs; n counts the rows that can be used.
@@ -64,6 +76,11 @@ class Survey:
         part: (n,) part that a column of the table gives; None without such a column.
         bad: the rows that were set aside, in order.
         recoded: bytes that were not UTF-8.
+        ids: (n,) what the table calls each row; None without such a column.
+        external: (n,) which rows come from an external test set; None without one.
+        reading: how molecules were read: keyword arguments of `survey_table`.
+        assumed: how cells were understood that could be meant otherwise, in sentences.
+        merged: rows that were merged into another row of the same molecule.
     """
 
     rows: int
@@ -77,6 +94,11 @@ class Survey:
     part: Coded | None = None
     bad: tuple[BadRow, ...] = ()
     recoded: int = 0
+    ids: Coded | None = None
+    external: NDArray[np.bool_] | None = None
+    reading: Mapping[str, Any] = field(default_factory=dict)
+    assumed: tuple[str, ...] = ()
+    merged: tuple[MergedRow, ...] = ()
 
     def __len__(self) -> int:
         return len(self.row)
@@ -95,46 +117,71 @@ class Survey:
 
 
 def survey_table(
-    table: Table, roles: Roles, *, workers: int | None = None, progress: Callable[[int], None] | None = None
+    table: Table,
+    roles: Roles,
+    *,
+    test: Table | None = None,
+    threshold: Threshold | None = None,
+    standardised: bool = False,
+    workers: int | None = None,
+    progress: Callable[[int], None] | None = None,
 ) -> Survey:
     """Read a table once, from its first row to its last.
 
     Args:
         table: the table.
         roles: what its columns are.
+        test: an external test set with the same columns of molecules and labels, whose rows are numbered after those of
+            the table.
+        threshold: makes classes of the targets, which are measurements.
+        standardised: molecules are standardised first.
         workers: processes that read molecules; 0 works in this one, None chooses by the number of rows and cores.
         progress: told the number of rows read so far, after every chunk.
     """
-    gathered = _Gathered(roles)
-    for chunk in table.chunks(max(ROWS, min(MOST_ROWS, CELLS // len(roles.used))), roles.used):
-        processes = (0 if len(chunk) <= SMALL else len(os.sched_getaffinity(0))) if workers is None else workers
-        gathered.add(chunk, describe(chunk.columns[roles.smiles], processes))
-        if progress:
-            progress(gathered.rows)
-    return gathered.finish()
+    gathered = _Gathered(roles, threshold)
+    for source in (table, test) if test else (table,):
+        gathered.begin(source)
+        for chunk in source.chunks(max(ROWS, min(MOST_ROWS, CELLS // len(roles.used))), gathered.columns):
+            processes = (0 if len(chunk) <= SMALL else len(os.sched_getaffinity(0))) if workers is None else workers
+            gathered.add(chunk, describe(chunk.columns[roles.smiles], processes, standardised=standardised))
+            if progress:
+                progress(gathered.rows)
+    return replace(gathered.finish(), reading={"standardised": standardised})
 
 
 class _Gathered:
     """Columns that grow with every chunk."""
 
-    def __init__(self, roles: Roles) -> None:
-        self.roles = roles
-        self.rows = self.recoded = 0
+    def __init__(self, roles: Roles, threshold: Threshold | None) -> None:
+        self.roles, self.threshold = roles, threshold
+        self.rows = self.recoded = self.start = 0
+        self.columns: tuple[str, ...] = ()
+        self.test: Table | None = None
         self.row, self.line, self.size = array("q"), array("q"), array("q")
-        self.keys, self.scaffold, self.part = Coded(), Coded(), Coded()
+        self.keys, self.scaffold, self.part, self.ids = Coded(), Coded(), Coded(), Coded()
         self.labels = {name: Coded() for name in roles.targets}
         self.domains = {name: Coded() for name in roles.domains}
         self.bad: list[BadRow] = []
+        self.changed = {FRAGMENTS: 0, CHARGES: 0}
+
+    def begin(self, table: Table) -> None:
+        """The rows that follow are those of this table; the second one is the external test set."""
+        needed = (self.roles.smiles, *self.roles.targets)
+        self.test = table if self.columns else None
+        # A test set needs no dates and assays.
+        self.columns = tuple(name for name in self.roles.used if name in table.columns or name in needed)
+        self.start = self.rows
 
     def add(self, chunk: Chunk, described: Sequence[Described | Problem]) -> None:
         self.recoded += chunk.recoded
         self.rows += len(chunk)
         good = []
         for i, (line, found) in enumerate(zip(chunk.lines, described, strict=True)):
-            row = chunk.start + i
-            problem = chunk.problems.get(row) or (found if isinstance(found, Problem) else None)
+            row = self.start + chunk.start + i
+            problem = chunk.problems.get(chunk.start + i) or (found if isinstance(found, Problem) else None)
             if problem:
-                self.bad.append(BadRow(row, line, problem.code, problem.message))
+                where = f"{self.test.path.name}: " if self.test else ""
+                self.bad.append(BadRow(row, line, problem.code, where + problem.message))
             elif isinstance(found, Described):
                 good.append(i)
                 self.row.append(row)
@@ -142,15 +189,18 @@ class _Gathered:
                 self.size.append(found.size)
                 self.keys.add(found.canonical)
                 self.scaffold.add(found.scaffold)
+                for bit in self.changed:
+                    self.changed[bit] += bool(found.changed & bit)
         for name, labels in self.labels.items():
-            labels.extend(normal_label(chunk.columns[name][i]) for i in good)
-        for name, values in self.domains.items():
-            values.extend(chunk.columns[name][i].strip() for i in good)
-        if self.roles.part:
-            self.part.extend(chunk.columns[self.roles.part][i].strip() for i in good)
+            labels.extend(chunk.columns[name][i].strip() for i in good)
+        for column, values in (*self.domains.items(), (self.roles.part, self.part), (self.roles.id, self.ids)):
+            if column:
+                cells = chunk.columns.get(column)
+                values.extend("" if cells is None else cells[i].strip() for i in good)
 
     def finish(self) -> Survey:
-        targets = tuple(read_target(name, labels) for name, labels in self.labels.items())
+        read = [read_cells(name, labels, self.threshold) for name, labels in self.labels.items()]
+        targets = tuple(target for target, _ in read)
         row, line = np.array(self.row, np.int64), np.array(self.line, np.int64)
         strange = {position: target.name for target in reversed(targets) for position in target.strange}
         bad = [
@@ -169,8 +219,18 @@ class _Gathered:
             self.part if self.roles.part else None,
             tuple(sorted([*self.bad, *bad], key=lambda one: one.row)),
             self.recoded,
+            self.ids if self.roles.id else None,
+            row >= self.start if self.test else None,
+            assumed=(*(note for _, notes in read for note in notes), *self._changes()),
         )
         return without(survey, np.array(sorted(strange), np.int64)) if strange else survey
+
+    def _changes(self) -> list[str]:
+        fragments, charges = self.changed[FRAGMENTS], self.changed[CHARGES]
+        if not fragments and not charges:
+            return []
+        told = f"{fragments:,} rows reduced to the largest organic fragment, {charges:,} neutralised"
+        return [f"molecules were standardised: {told} (--no-standardise leaves them as they are)"]
 
 
 def without(survey: Survey, positions: IntArray) -> Survey:
@@ -183,29 +243,30 @@ def without(survey: Survey, positions: IntArray) -> Survey:
         chosen.extend(values[i] for i in keep.tolist())
         return chosen
 
-    return Survey(
-        survey.rows,
-        survey.row[keep],
-        survey.line[keep],
-        kept(survey.keys),
-        survey.size[keep],
-        None if survey.scaffold is None else kept(survey.scaffold),
-        tuple(Target(t.name, t.kind, t.classes, t.y[keep]) for t in survey.targets),
-        {name: kept(column) for name, column in survey.domains.items()},
-        None if survey.part is None else kept(survey.part),
-        survey.bad,
-        survey.recoded,
+    return replace(
+        survey,
+        row=survey.row[keep],
+        line=survey.line[keep],
+        keys=kept(survey.keys),
+        size=survey.size[keep],
+        scaffold=None if survey.scaffold is None else kept(survey.scaffold),
+        targets=tuple(replace(target, y=target.y[keep], strange=()) for target in survey.targets),
+        domains={name: kept(column) for name, column in survey.domains.items()},
+        part=None if survey.part is None else kept(survey.part),
+        ids=None if survey.ids is None else kept(survey.ids),
+        external=None if survey.external is None else survey.external[keep],
     )
 
 
-def describe(smiles: Sequence[str], workers: int) -> list[Described | Problem]:
-    """Canonical SMILES, heavy atoms and scaffold of each row, or why there are none."""
-    batch = run("facts", [text.strip() for text in smiles], {"lenient": False}, workers=workers)
+def describe(smiles: Sequence[str], workers: int, *, standardised: bool = False) -> list[Described | Problem]:
+    """Canonical SMILES, heavy atoms and scaffold of each row, standardised or as it is, or why there are none."""
+    options = {"lenient": False, "standardised": standardised}
+    batch = run("facts", [text.strip() for text in smiles], options, workers=workers)
     refused = {issue.row: Problem(issue.status, issue.message) for issue in batch.issues}
     canonical, scaffold = (
         _texts(batch.arrays[name], batch.arrays[f"{name}_length"]) for name in ("canonical", "scaffold")
     )
-    found = map(Described, canonical, batch.arrays["size"].tolist(), scaffold)
+    found = map(Described, canonical, batch.arrays["size"].tolist(), scaffold, batch.arrays["changed"].tolist())
     return [refused[row] if row in refused else next(found) for row in range(len(smiles))]
 
 

@@ -1,9 +1,9 @@
-"""Anybody's table, in chunks: CSV, TSV, parquet, SDF and .smi, plain or gzip, whatever its size."""
+"""Anybody's table, in chunks: CSV, TSV, XLSX, parquet, SDF and .smi, plain or gzip, whatever its size."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count, islice
 from pathlib import Path
 from typing import Literal
@@ -29,7 +29,7 @@ SMILES = "smiles"
 NAME = "name"
 """Columns that a file of structures has whether it says so or not."""
 
-Format = Literal["delimited", "parquet", "sdf", "smi"]
+Format = Literal["delimited", "parquet", "sdf", "smi", "xlsx"]
 
 
 @dataclass(frozen=True)
@@ -68,6 +68,7 @@ class Table:
         delimiter: of a delimited table.
         header: whether the first row names the columns.
         fields: names as they stand in the file, if it has any.
+        sheet: of a workbook.
     """
 
     path: Path
@@ -78,6 +79,7 @@ class Table:
     delimiter: str = ","
     header: bool = True
     fields: tuple[str, ...] = ()
+    sheet: str = ""
 
     def chunks(self, rows: int = ROWS, columns: Sequence[str] | None = None, *, keep: bool = False) -> Iterator[Chunk]:
         """All rows in order, a few thousand at a time; memory does not grow with the length of the file.
@@ -97,6 +99,8 @@ class Table:
                 raise UnknownName(f"column of {self.path.name}", name, self.columns)
         if self.format == "parquet":
             return _parquet_chunks(self, rows, wanted)
+        if self.format == "xlsx":
+            return _xlsx_chunks(self, rows, wanted, keep)
         return _record_chunks(self, rows, wanted, keep)
 
 
@@ -122,9 +126,11 @@ def open_table(path: Path) -> Table:
         raise DataError(f"{path}: the file is empty")
     if head.startswith(b"PAR1"):
         return _open_parquet(path)
-    if head.startswith((b"PK\x03\x04", b"\xd0\xcf\x11\xe0")):
-        raise DataError(f"{path}: a spreadsheet or zip archive; save the table as CSV")
     suffix = _suffix(path)
+    if head.startswith(b"PK\x03\x04") and suffix in (".xlsx", ".xlsm"):
+        return _open_xlsx(path)
+    if head.startswith((b"PK\x03\x04", b"\xd0\xcf\x11\xe0")):
+        raise DataError(f"{path}: an old spreadsheet or a zip archive; save the table as .xlsx or CSV")
     encoding = text_encoding(head, path)
     if suffix in (".sdf", ".sd") or b"\n$$$$" in head or b"\nM  END" in head:
         return _open_sdf(path, encoding)
@@ -223,19 +229,30 @@ def _records(table: Table, lines: Lines) -> Iterator[Record]:
 
 def _record_chunks(table: Table, rows: int, wanted: tuple[str, ...], keep: bool) -> Iterator[Chunk]:
     with open_lines(table.path, table.encoding) as lines:
-        records = (_fitted(record, len(table.columns), keep) for record in _records(table, lines))
-        start = recoded = 0
-        while batch := list(islice(records, rows)):
-            cells = dict(zip(table.columns, zip(*(record.cells for record in batch), strict=True), strict=True))
-            problems = {start + i: record.problem for i, record in enumerate(batch) if record.problem}
-            yield Chunk(
-                start,
-                {name: cells[name] for name in wanted},
-                [record.line for record in batch],
-                problems,
-                lines.recoded - recoded,
-            )
-            start, recoded = start + len(batch), lines.recoded
+        recoded = 0
+        for chunk in _chunked(_records(table, lines), table, rows, wanted, keep):
+            yield replace(chunk, recoded=lines.recoded - recoded)
+            recoded = lines.recoded
+
+
+def _xlsx_chunks(table: Table, rows: int, wanted: tuple[str, ...], keep: bool) -> Iterator[Chunk]:
+    from mphil.data.xlsx import xlsx_records
+
+    records = islice(xlsx_records(table.path, table.sheet), int(table.header), None)
+    width = len(table.columns)
+    # A row of a sheet ends with its last value: what is missing behind it is empty.
+    filled = (record._replace(cells=record.cells + [""] * (width - len(record.cells))) for record in records)
+    return _chunked(filled, table, rows, wanted, keep)
+
+
+def _chunked(source: Iterator[Record], table: Table, rows: int, wanted: tuple[str, ...], keep: bool) -> Iterator[Chunk]:
+    records = (_fitted(record, len(table.columns), keep) for record in source)
+    start = 0
+    while batch := list(islice(records, rows)):
+        cells = dict(zip(table.columns, zip(*(record.cells for record in batch), strict=True), strict=True))
+        problems = {start + i: record.problem for i, record in enumerate(batch) if record.problem}
+        yield Chunk(start, {name: cells[name] for name in wanted}, [record.line for record in batch], problems)
+        start += len(batch)
 
 
 def _fitted(record: Record, width: int, keep: bool) -> Record:
@@ -248,6 +265,25 @@ def _fitted(record: Record, width: int, keep: bool) -> Record:
     problem = record.problem or Problem("ragged", f"{len(cells)} cells where the table has {width} columns")
     kept = cells[:width] if keep else []
     return Record(record.line, kept + [""] * (width - len(kept)), problem)
+
+
+def _open_xlsx(path: Path) -> Table:
+    from mphil.data.xlsx import find_sheet, xlsx_records
+
+    sheet, others = find_sheet(path)
+    cells = next(xlsx_records(path, sheet)).cells
+    while cells and not cells[-1]:
+        cells = cells[:-1]
+    if len(cells) > MOST_COLUMNS:
+        raise DataError(f"{path}: {len(cells):,} columns, at most {MOST_COLUMNS:,} are read")
+    header = not any(_is_molecule(cell) for cell in cells)
+    columns, notes = unique_names(cells if header else [""] * len(cells))
+    if not header:
+        notes = ("there is no header: the first row already holds a molecule",)
+    if others:
+        told = ", ".join(repr(name) for name in others[:5])
+        notes = (*notes, f"sheet {sheet!r} is read; the workbook also has {told}")
+    return Table(path, "xlsx", columns, notes, header=header, fields=tuple(cells) if header else (), sheet=sheet)
 
 
 def _open_parquet(path: Path) -> Table:

@@ -96,7 +96,7 @@ class Predictor:
         reading = self.bundle.config.molecules
         if reading is None:
             raise UsageError("this bundle was trained on graphs that are no molecules; use predict_graphs")
-        return JOB, {"schema": reading.features}
+        return JOB, {"schema": reading.features, "standardised": reading.standardised != "none"}
 
     def read(self, smiles: Sequence[str]) -> Molecules:
         """Molecules as in training, in this process: canonical spelling, graph, fingerprint."""
@@ -115,6 +115,9 @@ class Predictor:
             status[issue.row], message[issue.row] = issue.status, issue.message
         nearest, similarity = np.full(molecules.rows, -1), np.full(molecules.rows, np.nan)
         nearest[kept], similarity[kept] = place, alike
+        changed = np.zeros(molecules.rows, bool)
+        changed[kept] = molecules.changed > 0
+        _, options = self.reading
         spelling = dict(zip(kept.tolist(), molecules.store.smiles or (), strict=True))
         return replace(
             answers,
@@ -124,6 +127,7 @@ class Predictor:
             nearest=nearest,
             nearest_smiles=["" if place < 0 else references.smiles[place] for place in nearest.tolist()],
             similarity=similarity,
+            changed=changed if options["standardised"] else None,
         )
 
     def predict_graphs(self, store: GraphStore, advance: Advance = lambda done: None) -> Predictions:

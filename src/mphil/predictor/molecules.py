@@ -27,6 +27,7 @@ class Molecules:
         store: the k graphs in that order; their `smiles` are canonical.
         fingerprints: (k, bytes) packed bits.
         issues: the other rows, each with a code and a sentence.
+        changed: (k,) what standardisation did to each, as bits.
     """
 
     rows: int
@@ -34,6 +35,7 @@ class Molecules:
     store: GraphStore
     fingerprints: NDArray[np.uint8]
     issues: Sequence[Issue]
+    changed: NDArray[np.uint8]
 
 
 def cleaned(smiles: Sequence[object]) -> list[str]:
@@ -60,4 +62,4 @@ def as_molecules(batch: Batch, rows: int, features: str) -> Molecules:
         index=torch.from_numpy(kept),
         smiles=[text[start:end] for start, end in zip([0, *ends[:-1].tolist()], ends.tolist(), strict=False)],
     )
-    return Molecules(rows, kept, store, batch.arrays["fingerprint"], batch.issues)
+    return Molecules(rows, kept, store, batch.arrays["fingerprint"], batch.issues, batch.arrays["changed"])

@@ -39,6 +39,7 @@ class Predictions:
         nearest: (n,) the most similar training molecule, its place among the references; None likewise.
         nearest_smiles: (n,) its canonical spelling; None likewise.
         similarity: (n,) its Tanimoto similarity; None likewise.
+        changed: (n,) whether standardisation changed the molecule; None when the bundle does not standardise.
     """
 
     task: Task
@@ -57,6 +58,7 @@ class Predictions:
     nearest: Numbers | None = None
     nearest_smiles: Sequence[str] | None = None
     similarity: Floats | None = None
+    changed: NDArray[np.bool_] | None = None
 
     def __len__(self) -> int:
         return len(self.status)
@@ -107,8 +109,9 @@ class Predictions:
 
         One task gives `prediction`, `probability` (of the positive label; with several classes of the predicted one,
         and then a `probability_CLASS` each), `conformal_set` and `prototype`; several tasks give these for each, as
-        `prediction_TARGET`. Then follow `ood_score`, `domain`, `nearest_training_molecule`, `similarity`, `status` and
-        `message`. What the bundle or the method does not have is no column.
+        `prediction_TARGET`. Then follow `ood_score`, `domain`, `nearest_training_molecule`, `similarity`,
+        `standardised_smiles` (where standardisation changed the molecule), `status` and `message`.
+        What the bundle or the method does not have is no column.
 
         A set is written `{inactive|active}`, a prototype `active#2`: its class and its number, from 1.
         """
@@ -122,6 +125,9 @@ class Predictions:
         if self.nearest_smiles is not None and self.similarity is not None:
             table["nearest_training_molecule"] = _texts(self.nearest_smiles)
             table["similarity"] = _numbers(self.similarity)
+        if self.changed is not None and self.smiles is not None:
+            cells = zip(self.smiles, self.changed.tolist(), strict=True)
+            table["standardised_smiles"] = [smiles if changed else None for smiles, changed in cells]
         table["status"] = list(self.status)
         table["message"] = list(self.message)
         return table

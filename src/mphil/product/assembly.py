@@ -16,6 +16,7 @@ from mphil.bundle import Bundle, BundleConfig, MoleculeReading, References, Trus
 from mphil.bundle.folder import trust_values, weights_digest
 from mphil.chem.fingerprint import NAME
 from mphil.chem.schema import SCHEMAS
+from mphil.chem.standardise import NAME as PARENT
 from mphil.config import RunConfig
 from mphil.data.progress import row_bar
 from mphil.data.split import Part
@@ -143,11 +144,20 @@ def _bundle_config(prepared: Prepared, run: Run) -> BundleConfig:
         "parts": split.sizes,
         "labels": {part: counts.get("labels", []) for part, counts in parts.items()},
         "domains": prepared.domains,
+        "assumed": list(own.survey.assumed),
         "data_digest": run.result["data_digest"],
         "split_digest": run.result["split_digest"],
         "settings": config.train.model_dump(mode="json"),
     }
-    reading = MoleculeReading(column=own.column, features=FEATURES, featuriser=SCHEMAS[FEATURES].name, fingerprint=NAME)
+    standardised = bool(own.survey.reading.get("standardised"))
+    reading = MoleculeReading(
+        column=own.column,
+        fragments="largest organic" if standardised else "kept",
+        standardised=PARENT if standardised else "none",
+        features=FEATURES,
+        featuriser=SCHEMAS[FEATURES].name,
+        fingerprint=NAME,
+    )
     return BundleConfig(
         task=data.task,
         method=config.method,

@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 
 from mphil.benchmarks.base import Benchmark
-from mphil.benchmarks.table import own_data, read_own_data
+from mphil.benchmarks.table import own_data, read_own_data, table_arguments
 from mphil.bundle import Bundle, write_bundle
 from mphil.config import NamedArgs, RunConfig, check_arguments
 from mphil.data.molecules import SMALL
@@ -27,7 +27,7 @@ from mphil.methods.base import METHODS, build_method, resolve_hyperparameters
 from mphil.product.assembly import Prepared, Rule, assemble
 from mphil.product.defaults import ENCODER, train_defaults
 from mphil.product.forest import forest_scores
-from mphil.product.place import ISSUES, held, issue_table
+from mphil.product.place import ISSUES, PARTS, held, issue_table, parts_table
 from mphil.training.run import Run, execute
 from mphil.training.settings import Wanted, merge, resolve
 from mphil.training.trainable import check_needs, check_trainable
@@ -64,6 +64,7 @@ class Product:
             "folder": str(self.folder),
             "bundle": str(self.path),
             "issues": str(self.folder / ISSUES),
+            "parts": str(self.folder / PARTS),
             "data": config.data,
             **{name: metrics[name] for name in ("metric", "scores", "selection", "epoch", "left_out")},
             "result": self.run.result,
@@ -80,7 +81,7 @@ def prepare(wanted: Wanted, *, selection: str = "") -> Prepared:
     given = dict(wanted.get("benchmark", {}))
     given.pop("name", None)
     args = check_arguments(own_data, given, "benchmark own-data")
-    own = read_own_data(**args)
+    own = read_own_data(**table_arguments(args))
     data = replace(own.benchmark, name="own-data", args=args)
     rule = choosing_part(data, selection)
     train = {"patience_on": rule} | train_defaults(len(data.split.train), wanted.get("train"))
@@ -134,6 +135,7 @@ def train_product(prepared: Prepared, out: Path, *, baselines: bool = True) -> P
     data, config = prepared.data, prepared.config
     with held(out, config.method.name):
         write_text(out / ISSUES, issue_table(prepared.own.issues))
+        write_text(out / PARTS, parts_table(prepared.own))
         fingerprints = fingerprints_of(data)
         scores: dict[str, Mapping[str, float | None]] = {}
         left_out = {}

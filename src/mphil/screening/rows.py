@@ -84,6 +84,8 @@ class Source:
         if self.table.format == "parquet":
             with parquet_file(self.table.path) as file:
                 return int(file.metadata.num_rows)
+        if self.table.format == "xlsx":
+            return sum(len(chunk) for chunk in self.table.chunks(columns=[self.column]))
         mark = b"$$$$" if self.table.format == "sdf" else b"\n"
         with open_bytes(self.table.path) as content:
             marks = sum(block.count(mark) for block in iter(lambda: content.read(1 << 20), b""))
@@ -110,5 +112,5 @@ def open_source(path: Path, *, column: str | None = None, usual: str = "") -> So
     if table.format == "parquet":
         with parquet_file(path) as file:
             fields = tuple(file.schema_arrow)
-    as_written = table.format in ("delimited", "parquet") and len(table.fields) == len(table.columns)
+    as_written = table.format in ("delimited", "parquet", "xlsx") and len(table.fields) == len(table.columns)
     return Source(table, chosen, table.fields if as_written else table.columns, fields)

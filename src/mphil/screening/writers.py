@@ -1,14 +1,16 @@
-"""Rows on their way to a file: CSV, TSV, both also gzip, and parquet, by the name of the file."""
+"""Rows on their way to a file: CSV, TSV, both also gzip, XLSX and parquet, by the name of the file."""
 
 from __future__ import annotations
 
 import gzip
 import io
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol
 
+from mphil.data.labels import as_number
 from mphil.data.parquet import column_texts
 from mphil.data.spreadsheet import csv_writer, harmless
 from mphil.errors import UsageError
@@ -18,8 +20,13 @@ GROUP_ROWS = 65_536
 """Rows that parquet keeps together."""
 
 GROUP_CELLS = 4_000_000
+LONGEST_CELL = 32_767
+"""Characters that a cell of a workbook can hold."""
+
+_UNPRINTABLE = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f]")
 DELIMITERS = {".csv": ",", ".tsv": "\t"}
-KINDS = ".csv, .tsv, .csv.gz, .tsv.gz or .parquet"
+BINARY = (".parquet", ".xlsx")
+KINDS = ".csv, .tsv, .csv.gz, .tsv.gz, .xlsx or .parquet"
 
 
 class Writer(Protocol):
@@ -63,6 +70,11 @@ def open_writer(
             with _ParquetRows(file, names, fields, added, numbers) as rows:
                 yield rows
             return
+        if suffix == ".xlsx":
+            sheet = _SheetRows([*names, *added])
+            yield sheet
+            sheet.save(file)
+            return
         if zipped:
             file = stack.enter_context(gzip.GzipFile(fileobj=file, mode="wb", compresslevel=6, mtime=0))  # type: ignore[assignment]
         text = io.TextIOWrapper(file, encoding="utf-8", newline="")
@@ -76,7 +88,7 @@ def output_kind(path: Path) -> tuple[str, bool]:
     """How a file is to be written: its suffix, and whether it is zipped."""
     zipped = path.suffix.lower() == ".gz"
     suffix = (path.with_suffix("") if zipped else path).suffix.lower()
-    if suffix not in (*DELIMITERS, ".parquet") or (zipped and suffix == ".parquet"):
+    if suffix not in (*DELIMITERS, *BINARY) or (zipped and suffix in BINARY):
         raise UsageError(f"{path.name}: its name must end in {KINDS}")
     return suffix, zipped
 
@@ -102,6 +114,49 @@ class _TextRows:
         safe = harmless(cell)
         self.escaped += safe is not cell
         return safe
+
+
+class _SheetRows:
+    """Rows of a workbook with one sheet; text is text there, and never a formula."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        from openpyxl import Workbook
+
+        self.escaped = 0
+        self._book = Workbook(write_only=True)
+        self._sheet = self._book.create_sheet("predictions")
+        self._row([*names])
+
+    def write(self, given: Sequence[Any], added: Sequence[Sequence[Any]]) -> None:
+        texts = [cells if isinstance(cells, (list, tuple)) else column_texts(cells) for cells in given]
+        for row in zip(*([_number_or_text(cell) for cell in cells] for cells in texts), *added, strict=True):
+            self._row(row)
+
+    def save(self, file: BinaryIO) -> None:
+        self._book.save(file)
+
+    def _row(self, cells: Sequence[Any]) -> None:
+        from openpyxl.cell import WriteOnlyCell
+
+        row = []
+        for value in cells:
+            if isinstance(value, str):
+                cell = WriteOnlyCell(self._sheet, _UNPRINTABLE.sub("\N{REPLACEMENT CHARACTER}", value[:LONGEST_CELL]))
+                cell.data_type = "s"
+                row.append(cell)
+            else:
+                row.append(value)
+        self._sheet.append(row)
+
+
+def _number_or_text(cell: str) -> str | float | None:
+    """A cell of a table as a workbook holds it: numbers in plain writing are numbers, unless digits would be lost."""
+    if not cell:
+        return None
+    value = as_number(cell)
+    if value is None:
+        return cell
+    return value if cell in (repr(value), f"{value:g}") else cell
 
 
 class _ParquetRows:

@@ -1,7 +1,8 @@
-"""A progress bar for people; silence for everything else."""
+"""A progress bar for people; a line now and then for a log."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -12,6 +13,8 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, Ti
 from mphil.methods.base import Progress as TrainProgress
 from mphil.nn import world
 from mphil.training.callbacks import Callback
+
+LINE_SECONDS = 5.0
 
 
 class TrainingBar(Callback):
@@ -44,14 +47,42 @@ class TrainingBar(Callback):
         return self._label if progress.stage == "main" else f"{self._label}, {progress.stage}"
 
 
+class ProgressLines(Callback):
+    """A line on stderr every few seconds, for output that goes to a file or a pipe.
+
+    Args:
+        console: where to write.
+        label: what is being trained.
+        every: seconds between lines, at least.
+    """
+
+    def __init__(self, console: Console, label: str, every: float = LINE_SECONDS) -> None:
+        self._console, self._label, self._every = console, label, every
+        self._last, self._scores = time.monotonic(), ""
+
+    def on_step(self, progress: TrainProgress, losses: Mapping[str, float]) -> None:
+        if time.monotonic() - self._last >= self._every:
+            self._last = time.monotonic()
+            said = f"{self._label}: epoch {_epoch(progress)}{self._scores}"
+            self._console.print(said, markup=False, highlight=False, soft_wrap=True)
+
+    def on_epoch(self, history: list[dict[str, Any]], progress: TrainProgress) -> None:
+        scores = history[-1]["scores"]
+        shown = [f", {part} {scores[part]:.3f}" for part in ("id_val", "ood_val") if scores[part] is not None]
+        self._scores = "".join(shown)
+
+
 def _epoch(progress: TrainProgress) -> str:
     return f"{min(progress.epoch + 1, progress.total_epochs)}/{progress.total_epochs}"
 
 
 @contextmanager
-def training_bar(label: str, start: TrainProgress) -> Iterator[TrainingBar]:
-    """A bar on stderr while the block runs; nothing at all when stderr is not a terminal, or not ours."""
+def training_bar(label: str, start: TrainProgress) -> Iterator[Callback]:
+    """A bar on stderr while the block runs, or a line every few seconds when it is no terminal; nothing if not ours."""
     console = Console(stderr=True)
+    if not console.is_terminal and world.rank() == 0:
+        yield ProgressLines(console, label)
+        return
     bar = Progress(
         TextColumn("{task.description}"),
         BarColumn(bar_width=None),  # gives way first: at 80 columns all the numbers still fit
@@ -61,7 +92,7 @@ def training_bar(label: str, start: TrainProgress) -> Iterator[TrainingBar]:
         TimeRemainingColumn(),
         TextColumn("{task.fields[note]}"),
         console=console,
-        disable=not console.is_terminal or world.rank() > 0,
+        disable=world.rank() > 0,
     )
     with bar:
         yield TrainingBar(bar, label, start)

@@ -20,7 +20,7 @@ class TestTrain:
         ended = call("train", "assay.csv", "--target", "active", "--out", "first", *TINY)
         assert (ended.code, ended.err) == (0, "")
         assert "assay.csv: 108 rows, 106 molecules; 2 rows set aside (first/issues.csv)" in ended.out
-        assert "split by scaffold: train 63 · id-val 10 · id-test 10 · ood-val " in ended.out
+        assert "split by scaffold: train 64 · id-val 10 · id-test 10 · ood-val " in ended.out
         assert "scaffolds, none on two sides of the shift" in ended.out
         order = [ended.out.index(name) for name in ("id-test   ood-test", "random forest", "erm", "chosen on ood-val")]
         assert order == sorted(order)
@@ -51,6 +51,31 @@ class TestTrain:
         predicted = call("predict", tmp_path / "out", tmp_path / "graphs", "--out", tmp_path / "answers.csv")
         assert predicted.code == 0, predicted.err
         assert len(rows_of(tmp_path / "answers.csv")) == 81
+
+    def test_a_measured_column(self, tmp_path):
+        """Names of classes, thresholds and bounds, from the table to the answers."""
+        smiles = molecules()
+        values = [("7,5" if "N" in one else "<5") if i % 9 else "n.d." for i, one in enumerate(smiles)]
+        table = write_table(tmp_path / "a.csv", {"smiles": smiles, "pIC50": values})
+        options = ("--target", "pIC50", "--threshold", "6.5", "--no-baselines", "--method", "erm")
+        ended = call("train", table, *options, "--out", tmp_path / "out", *TINY)
+        assert ended.code == 0, ended.err
+        assert "12 cells ('n.d.') read as missing" in ended.out
+        assert "active is >= 6.5" in ended.out
+        bundle = read_bundle(tmp_path / "out" / "bundle")
+        assert bundle.config.classes == ("inactive", "active")
+        assert "Class inactive" in bundle.card
+        assert call("predict", tmp_path / "out", table, "--out", tmp_path / "answers.csv").code == 0
+        header, *rows = rows_of(tmp_path / "answers.csv")
+        assert {row[header.index("prediction")] for row in rows} <= {"inactive", "active"}
+        assert {row[header.index("conformal_set")] for row in rows} <= {"{inactive}", "{active}", "{inactive|active}"}
+        for wrong, text in (
+            (["--threshold", "6.5"], "--threshold needs the measured column"),
+            (["--target", "pIC50", "--active-below"], "--active-below goes with --threshold"),
+        ):
+            refused = call("train", table, *wrong)
+            assert refused.code == 2
+            assert text in refused.err
 
     @pytest.mark.parametrize("option", [["--selection", "id_val"], ["--no-baselines"]])
     def test_options_of_a_file(self, option):
@@ -102,13 +127,24 @@ class TestPredict:
         assert "c.csv" in ended.err
         assert json.loads(ended.out)["before"] == ["a.csv", "b.csv"]
 
+    def test_molecules_of_the_command_line(self, product):
+        ended = call("predict", product.path, "OCc1ccccc1", "[Na+].[O-]C(=O)Cc1ccccc1")
+        assert (ended.code, ended.err) == (0, "")
+        assert ended.out.startswith("OCc1ccccc1\n  prediction: ")
+        assert "  standardised_smiles: O=C(O)Cc1ccccc1" in ended.out
+        found = json.loads(call("predict", product.folder, "OCc1ccccc1", "--json").out)
+        assert [row["smiles"] for row in found] == ["OCc1ccccc1"]
+        assert found[0]["status"] == "ok"
+
     @pytest.mark.parametrize(
         ("arguments", "code", "text"),
         [
+            (["{bundle}", "CCO", "--out", "a.csv"], 2, "--out goes with a file; these are molecules"),
+            (["{bundle}", "CCO", "{table}"], 2, "is a file; give one file or folder, or SMILES"),
             (["{bundle}"], 2, "say what to predict"),
             (["{bundle}", "absent.csv"], 2, "no such file or folder"),
             (["{bundle}", "{table}", "--smiles", "smile"], 2, "did you mean smiles"),
-            (["{bundle}", "{table}", "--out", "a.xlsx"], 2, "its name must end in"),
+            (["{bundle}", "{table}", "--out", "a.xls"], 2, "its name must end in"),
             (["{bundle}", "{table}", "--out", "{table}"], 2, "is the file that is read"),
             (["{bundle}", "{table}", "--engine", "ray"], 2, "--engine goes with a folder"),
             (["{run}", "{table}"], 2, "is no bundle"),

@@ -23,7 +23,7 @@ def contents(folder):
 class TestProduct:
     def test_what_is_in_the_folder(self, product):
         names = {path.name for path in product.folder.iterdir()}
-        assert names == {"bundle", "mphil", "erm", "issues.csv", "product.json", ".lock"}
+        assert names == {"bundle", "mphil", "erm", "issues.csv", "parts.csv", "product.json", ".lock"}
         assert list(product.bundle.metrics["scores"]) == ["random forest", "erm", "mphil"]
         for name in ("erm", "mphil"):
             result = json.loads((product.folder / name / "result.json").read_text())
@@ -64,7 +64,7 @@ class TestProduct:
         from rdkit import Chem
 
         for place, row in enumerate(references.rows.tolist()):
-            assert references.smiles[place] == Chem.CanonSmiles(rows[row]["smiles"])
+            assert references.smiles[place] == Chem.CanonSmiles(rows[row]["smiles"].partition(".")[0])
             label = rows[row]["active"]
             assert str(references.labels[place, 0]) == (f"{label}.0" if label else "nan")
 
@@ -137,9 +137,15 @@ class TestChoice:
             prepare(wanted, selection="ood_tset")
 
     def test_no_validation_at_all(self, tmp_path):
+        """A table that says train and test gets a validation part out of train."""
         table = self.table(tmp_path, lambda i: "train" if i % 4 else "test")
+        wanted = {"benchmark": {"path": str(table), "split": "predefined", "targets": ("active",)}, **TINY}
+        prepared = prepare(wanted)
+        assert list(prepared.data.split.sizes.values()) == [73, 8, 0, 0, 27]
+        assert prepared.rule == "id_val"
+        alike = self.table(tmp_path, lambda i: "train" if i % 4 else "test", lambda i: int(i % 4 == 0))
         with pytest.raises(DataError, match="no epoch can be chosen: .* use another --split, or more rows"):
-            prepare({"benchmark": {"path": str(table), "split": "predefined", "targets": ("active",)}, **TINY})
+            prepare({**wanted, "benchmark": {**wanted["benchmark"], "path": str(alike)}})
 
 
 class TestEarlyRefusals:

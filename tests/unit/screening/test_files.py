@@ -26,7 +26,7 @@ from tests.products import make, molecules, rows_of, write_table
 
 OURS = [
     *("prediction", "probability", "conformal_set", "prototype", "ood_score", "domain"),
-    *("nearest_training_molecule", "similarity", "status", "message"),
+    *("nearest_training_molecule", "similarity", "standardised_smiles", "status", "message"),
 ]
 
 
@@ -209,7 +209,7 @@ class TestFormats:
         assert [row[1] for row in rows[1:]] == ["ethanol", "broken"]
         assert [row[-2] for row in rows[1:]] == ["ok", "syntax"]
 
-    @pytest.mark.parametrize("name", ["out", "out.xlsx", "out.parquet.gz", "out.csv.zip", "out.gz"])
+    @pytest.mark.parametrize("name", ["out", "out.xls", "out.parquet.gz", "out.csv.zip", "out.gz"])
     def test_names_that_say_nothing(self, predictor, tmp_path, name):
         write(tmp_path / "in.csv", "smiles\nCCO\n")
         with pytest.raises(UsageError, match="its name must end in .csv, .tsv"):

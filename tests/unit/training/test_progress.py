@@ -1,4 +1,4 @@
-"""The bar shows epoch and time left on a terminal, and nothing anywhere else."""
+"""The bar shows epoch and time left on a terminal; elsewhere there is a line every few seconds."""
 
 import io
 
@@ -7,7 +7,7 @@ from rich.console import Console
 from rich.progress import Progress as Bar
 
 from mphil.methods.base import Progress
-from mphil.training.progress import TrainingBar, training_bar
+from mphil.training.progress import ProgressLines, TrainingBar, training_bar
 
 
 @pytest.fixture
@@ -44,7 +44,19 @@ def test_a_finished_run_is_not_in_an_epoch_beyond_its_last(bar):
     assert bar.tasks[0].fields["epoch"] == "3/3"
 
 
-def test_silent_when_nobody_is_watching(capsys):
+def test_a_line_every_few_seconds_without_a_terminal(monkeypatch):
+    now, written = [0.0], io.StringIO()
+    monkeypatch.setattr("mphil.training.progress.time.monotonic", lambda: now[0])
+    lines = ProgressLines(Console(file=written), "erm on [toys]")
+    for step in range(1, 13):
+        now[0] += 1.0
+        lines.on_step(Progress(step, step // 4, 12, 3), {})
+        if step == 6:
+            lines.on_epoch([{"scores": {"id_val": 0.25, "ood_val": None}}], Progress(step, 1, 12, 3))
+    assert written.getvalue() == "erm on [toys]: epoch 2/3\nerm on [toys]: epoch 3/3, id_val 0.250\n"
+
+
+def test_a_short_training_is_silent_without_a_terminal(capsys):
     with training_bar("erm on toys", Progress(0, 0, 4, 1)) as line:
         line.on_step(Progress(1, 0, 4, 1), {"classification": 1.0})
     assert capsys.readouterr() == ("", "")

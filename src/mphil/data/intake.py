@@ -1,0 +1,101 @@
+"""A table as its owner means it: opened, its columns found, every row read, in one way for `check` and `train`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from mphil.data.assign import RULES, is_file
+from mphil.data.roles import Roles, find_roles
+from mphil.data.survey import Survey, survey_table
+from mphil.data.table import Table, open_table
+from mphil.data.targets import Threshold
+from mphil.errors import DataError, UnknownName, UsageError
+
+
+@dataclass(frozen=True)
+class TableOptions:
+    """What the owner of a table says about it.
+
+    Attributes:
+        smiles: column of the molecules, found when empty.
+        targets: columns of labels, found when empty.
+        test: an external test set, with the same columns of molecules and labels.
+        threshold: from which on a measured target is active; None when the targets are classes.
+        active_below: active is at or below the threshold, not at or above.
+        standardise: molecules are standardised: largest organic fragment, neutral where that is safe.
+    """
+
+    smiles: str = ""
+    targets: Sequence[str] = ()
+    test: str = ""
+    threshold: float | None = None
+    active_below: bool = False
+    standardise: bool = True
+
+
+@dataclass(frozen=True, eq=False)
+class Intake:
+    """A table that was read.
+
+    Attributes:
+        table: the table.
+        roles: what its columns are.
+        survey: what its rows are.
+    """
+
+    table: Table
+    roles: Roles
+    survey: Survey
+
+
+def read_table(
+    path: Path,
+    options: TableOptions,
+    splits: Sequence[str] = (),
+    *,
+    workers: int | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> Intake:
+    """Read a table from its first row to its last.
+
+    Args:
+        path: the table.
+        options: what its owner says about it.
+        splits: that will be asked for; those that are neither a rule nor a file are columns.
+        workers: processes that read molecules; None chooses by the number of rows and cores.
+        progress: told the number of rows read so far, now and then.
+
+    Raises:
+        UsageError: a file or column that does not exist.
+        DataError: the table cannot be read, or no row of it can be used.
+    """
+    if options.threshold is not None and not options.targets:
+        raise UsageError("--threshold needs the measured column: name it with --target")
+    if options.active_below and options.threshold is None:
+        raise UsageError("--active-below goes with --threshold")
+    cut = None if options.threshold is None else Threshold(options.threshold, options.active_below)
+    table = open_table(path)
+    columns = [name for name in splits if name in table.columns or (name not in RULES and not is_file(name))]
+    roles = find_roles(table, smiles=options.smiles or None, targets=options.targets, domains=columns)
+    test = _test_table(Path(options.test), path, roles) if options.test else None
+    reading: dict[str, Any] = {"standardised": options.standardise, "workers": workers, "progress": progress}
+    survey = survey_table(table, roles, test=test, threshold=cut, **reading)
+    if not len(survey):
+        first = f"; the first: {survey.bad[0].message}" if survey.bad else ""
+        raise DataError(f"{path}: none of the {survey.rows:,} rows can be used{first}")
+    if survey.external is not None and not survey.external.any():
+        raise DataError(f"{options.test}: no row of the external test set can be used")
+    return Intake(table, roles, survey)
+
+
+def _test_table(path: Path, of: Path, roles: Roles) -> Table:
+    if path.exists() and path.samefile(of):
+        raise UsageError(f"--test {path} is the table itself; give other rows")
+    table = open_table(path)
+    for name in (roles.smiles, *roles.targets):
+        if name not in table.columns:
+            raise UnknownName(f"column of {path.name}, which must have those of {of.name}:", name, table.columns)
+    return table

@@ -1,0 +1,80 @@
+"""Columns of labels as they stand in tables: names of classes, thresholds, and what was assumed."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mphil.data.labels import Coded
+from mphil.data.numbers import Measured
+from mphil.data.targets import Threshold, read_cells
+from mphil.errors import DataError
+
+
+def column(*cells):
+    coded = Coded()
+    coded.extend(cells)
+    return coded
+
+
+def labels(target):
+    return [None if math.isnan(label) else int(label) for label in target.y]
+
+
+def test_classes_keep_their_names():
+    target, notes = read_cells("t", column("active", "Inactive", "active", "inactive", "Inactive", "n.d.", ""))
+    assert (target.kind, target.classes) == ("binary", ("Inactive", "active"))
+    assert labels(target) == [1, 0, 1, 0, 0, None, None]
+    assert notes == ("target 't': 1 cells ('n.d.') read as missing",)
+    assert read_cells("t", column("yes", "no"))[0].classes == ("no", "yes")
+    assert read_cells("t", column("1.0", "0", "1"))[0].classes == ("0", "1")
+    assert read_cells("t", column("1,0", "0,0"))[0].classes == ("0", "1")
+    assert read_cells("t", column("low", "high", "mid"))[0].classes == ("high", "low", "mid")
+
+
+def test_a_threshold():
+    cells = ("6,5", "6,49", ">7", ">5", "<5", "<8", "n.d.", "1.000,0", "oops", *["6,1"] * 20)
+    target, notes = read_cells("pIC50", column(*cells), Threshold(6.5))
+    assert (target.kind, target.classes, target.strange) == ("binary", ("inactive", "active"), (8,))
+    assert labels(target)[:9] == [1, 0, 1, None, 0, None, None, 1, None]
+    assert notes == (
+        "target 'pIC50': 1 cells ('n.d.') read as missing",
+        "target 'pIC50': 23 numbers with a decimal comma, such as '6,5' read as 6.5",
+        "target 'pIC50': 4 numbers with < or >, such as '>7'",
+        "target 'pIC50': active is >= 6.5: 3 active, 22 inactive; 2 with < or > that could be either have no label",
+    )
+
+
+@given(st.floats(-10, 10), st.sampled_from(["", "<", ">"]), st.floats(-10, 10), st.booleans())
+def test_a_label_holds_for_every_value_that_a_bound_allows(value, bound, cut, below):
+    label = Threshold(cut, below).label(Measured(value, bound))
+    inside = {"": [value], "<": [value - 1e-6, value - 30], ">": [value + 1e-6, value + 30]}[bound]
+    truth = {float(one <= cut if below else one >= cut) for one in inside}
+    if not math.isnan(label):
+        assert truth == {label}
+    else:
+        assert bound
+
+
+def test_many_repeated_numbers_are_a_measurement():
+    quarters = [str(4 + step / 4) for step in range(20)] * 10
+    target, _ = read_cells("pIC50", column(*quarters))
+    assert (target.kind, target.classes) == ("continuous", ())
+    assert "from 4 to 8.75" in target.hint
+    assert "--threshold 6.5" in target.hint
+    percent, _ = read_cells("inhibition", column(*[str(number) for number in range(40)] * 5))
+    assert percent.kind == "continuous"
+    grades, _ = read_cells("grade", column(*["1", "2", "3", "4"] * 5))
+    assert (grades.kind, grades.classes) == ("multiclass", ("1", "2", "3", "4"))
+
+
+def test_the_direction_of_a_concentration():
+    assert "--active-below" in read_cells("IC50_nM", column(*map(str, np.arange(1, 99) / 7)))[0].hint
+    assert "--active-below" not in read_cells("logD", column(*map(str, np.arange(1, 99) / 7)))[0].hint
+
+
+def test_a_threshold_for_text():
+    with pytest.raises(DataError, match="--threshold goes with a column of numbers; 't' holds 'active'"):
+        read_cells("t", column("active", "inactive"), Threshold(1))
