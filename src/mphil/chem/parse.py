@@ -175,10 +175,10 @@ def _refuse_characters(smiles: str) -> NoReturn:
 
 def _refuse(smiles: str) -> NoReturn:
     """Say why RDKit did not give a molecule."""
-    raw = Chem.MolFromSmiles(smiles, _RAW)
-    if raw is None and (found := _PLACEHOLDER.search(smiles)):
-        raise SmilesError("wildcard", smiles, f"{found[0]} stands for no element; name the element")
+    raw: Mol | None = Chem.MolFromSmiles(smiles, _RAW)
     if raw is None:
+        if found := _PLACEHOLDER.search(smiles):
+            raise SmilesError("wildcard", smiles, f"{found[0]} stands for no element; name the element")
         raise SmilesError("syntax", smiles, "RDKit cannot follow its syntax; check brackets, rings and symbols")
     for problem in Chem.DetectChemistryProblems(raw):
         code = _PROBLEMS.get(problem.GetType(), "chemistry")
