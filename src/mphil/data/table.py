@@ -19,6 +19,7 @@ from mphil.data.delimited import (
     text_encoding,
 )
 from mphil.data.parquet import column_texts, parquet_file
+from mphil.data.xlsx import is_workbook
 from mphil.errors import DataError, UnknownName, UsageError
 
 ROWS = 4096
@@ -127,7 +128,7 @@ def open_table(path: Path) -> Table:
     if head.startswith(b"PAR1"):
         return _open_parquet(path)
     suffix = _suffix(path)
-    if head.startswith(b"PK\x03\x04") and suffix in (".xlsx", ".xlsm"):
+    if head.startswith(b"PK\x03\x04") and (suffix in (".xlsx", ".xlsm") or is_workbook(path)):
         return _open_xlsx(path)
     if head.startswith((b"PK\x03\x04", b"\xd0\xcf\x11\xe0")):
         raise DataError(f"{path}: an old spreadsheet or a zip archive; save the table as .xlsx or CSV")

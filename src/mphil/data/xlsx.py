@@ -17,6 +17,15 @@ MOST_BYTES = 1_000_000_000
 """Of a workbook when unpacked; a few kilobytes of zip can hold thousands of millions."""
 
 
+def is_workbook(path: Path) -> bool:
+    """Whether a zip archive holds a workbook, whatever it is called."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return "xl/workbook.xml" in archive.namelist()
+    except (zipfile.BadZipFile, OSError):
+        return False
+
+
 def find_sheet(path: Path) -> tuple[str, list[str]]:
     """The first sheet with a cell that is not empty, and the names of the others.
 

@@ -53,6 +53,11 @@ def test_cells_as_text(tmp_path):
     assert [len(part) for part in table.chunks(1)] == [1, 1]
 
 
+def test_the_name_of_a_workbook_does_not_matter(tmp_path):
+    path = book(tmp_path / "a.xlsx", ("Data", [["smiles"], ["CCO"]])).rename(tmp_path / "upload")
+    assert open_table(path).format == "xlsx"
+
+
 def test_check_reads_a_workbook(tmp_path):
     rows = [["smiles", "active"], *([one, "yes" if "N" in one else "no"] for one in SMILES)]
     report = check(book(tmp_path / "a.xlsx", ("Data", rows)), targets=["active"], splits=["random"])
