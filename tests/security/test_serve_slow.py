@@ -80,7 +80,7 @@ def test_a_peer_with_many_connections_loses_the_oldest(client, monkeypatch):
 
 @pytest.mark.parametrize("head", [UPLOAD, JSON])
 def test_a_body_that_trickles_is_given_up(client, monkeypatch, head):
-    monkeypatch.setattr(pace, "UPLOAD_SECONDS", 0.5)
+    monkeypatch.setattr(pace, "UPLOAD_SECONDS", 3.0)
     with ExitStack() as stack:
         opened = [stack.enter_context(connect(client, head)) for _ in range(16)]
         for _ in range(3):

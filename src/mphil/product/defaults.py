@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-SIZES = ((2_000, 32, 60), (20_000, 64, 40), (200_000, 128, 20))
+SIZES = ((2_000, 32, 30), (20_000, 64, 30), (200_000, 128, 20))
 """Up to so many training graphs: batch size, epochs."""
 
 LARGE = (256, 10)
