@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from mphil.cli import show
+from mphil.cli.reading import ActiveBelow, DateFormat, Smiles, Standardise, Targets, TestFile, Threshold
 
 if TYPE_CHECKING:
     from mphil.check import Report
@@ -24,8 +25,8 @@ def check(
     path: Annotated[
         Path, typer.Argument(help="CSV, TSV, XLSX, parquet, SDF or .smi file, plain or gzip; or a graph folder.")
     ],
-    smiles: Annotated[str | None, typer.Option(help="Column of the molecules. (default: found)")] = None,
-    target: Annotated[list[str] | None, typer.Option(help="Column of labels, one or more. (default: found)")] = None,
+    smiles: Smiles = None,
+    target: Targets = None,
     split: Annotated[
         list[str] | None,
         typer.Option(
@@ -33,22 +34,11 @@ def check(
             "(default: all that make sense)"
         ),
     ] = None,
-    test: Annotated[Path | None, typer.Option(help="External test set: another file with the same columns.")] = None,
-    date_format: Annotated[
-        str | None, typer.Option(help="Form of the dates to split by, such as %d/%m/%Y. (default: found)")
-    ] = None,
-    threshold: Annotated[
-        float | None, typer.Option(help="Makes classes of a measured --target: active is at or above it.")
-    ] = None,
-    active_below: Annotated[
-        bool, typer.Option("--active-below", help="With --threshold: active is at or below it.")
-    ] = False,
-    standardise: Annotated[
-        bool,
-        typer.Option(
-            "--standardise/--no-standardise", help="Largest organic fragment of each molecule, neutral where safe."
-        ),
-    ] = True,
+    test: TestFile = None,
+    date_format: DateFormat = None,
+    threshold: Threshold = None,
+    active_below: ActiveBelow = False,
+    standardise: Standardise = True,
     html: Annotated[Path | None, typer.Option(help="Write the report as a page with pictures.")] = None,
     rows: Annotated[Path | None, typer.Option(help="Write a CSV with the status of every row.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,

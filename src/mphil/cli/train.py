@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from mphil.cli import show
+from mphil.cli.reading import ActiveBelow, DateFormat, Smiles, Standardise, Targets, TestFile, Threshold
 from mphil.errors import UsageError
 
 DEFAULT_METHOD = "mphil"
@@ -28,8 +29,8 @@ def train(
     benchmark: Annotated[str | None, typer.Option(help="Name of a benchmark; see `mphil benchmarks`.")] = None,
     method: Annotated[str | None, typer.Option(help="Name of a method; see `mphil methods`. (default: mphil)")] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of initialisation, order and dropout. (default: 0)")] = None,
-    smiles: Annotated[str | None, typer.Option(help="Column of the molecules in FILE. (default: found)")] = None,
-    target: Annotated[list[str] | None, typer.Option(help="Column of labels in FILE. (default: found)")] = None,
+    smiles: Smiles = None,
+    target: Targets = None,
     split: Annotated[
         str | None,
         typer.Option(
@@ -37,24 +38,11 @@ def train(
             "such as parts.csv. (default: scaffold)"
         ),
     ] = None,
-    test: Annotated[
-        Path | None, typer.Option(help="External test set: another file with the same columns, never trained on.")
-    ] = None,
-    date_format: Annotated[
-        str | None, typer.Option(help="Form of the dates to split by, such as %d/%m/%Y. (default: found)")
-    ] = None,
-    threshold: Annotated[
-        float | None, typer.Option(help="Makes classes of a measured --target: active is at or above it.")
-    ] = None,
-    active_below: Annotated[
-        bool, typer.Option("--active-below", help="With --threshold: active is at or below it.")
-    ] = False,
-    standardise: Annotated[
-        bool,
-        typer.Option(
-            "--standardise/--no-standardise", help="Largest organic fragment of each molecule, neutral where safe."
-        ),
-    ] = True,
+    test: TestFile = None,
+    date_format: DateFormat = None,
+    threshold: Threshold = None,
+    active_below: ActiveBelow = False,
+    standardise: Standardise = True,
     duplicates: Annotated[
         str | None,
         typer.Option(

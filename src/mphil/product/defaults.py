@@ -1,4 +1,4 @@
-"""The recipe for tables of one's own, when nobody says otherwise; the suite `recipe` is the study behind it."""
+"""The recipe for tables of one's own, when nobody says otherwise; provisional until the suite `recipe` is complete."""
 
 from __future__ import annotations
 

@@ -1,0 +1,27 @@
+"""Options that say how a file of one's own is read, the same for every command that takes one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+Smiles = Annotated[str | None, typer.Option(help="Column of the molecules. (default: found)")]
+Targets = Annotated[list[str] | None, typer.Option(help="Column of labels, one or more. (default: found)")]
+TestFile = Annotated[
+    Path | None, typer.Option(help="External test set: another file with the same columns, never trained on.")
+]
+DateFormat = Annotated[
+    str | None, typer.Option(help="Form of the dates to split by, such as %d/%m/%Y. (default: found)")
+]
+Threshold = Annotated[
+    float | None, typer.Option(help="Makes classes of a measured --target: active is at or above it.")
+]
+ActiveBelow = Annotated[bool, typer.Option("--active-below", help="With --threshold: active is at or below it.")]
+Standardise = Annotated[
+    bool,
+    typer.Option(
+        "--standardise/--no-standardise", help="Largest organic fragment of each molecule, neutral where safe."
+    ),
+]
