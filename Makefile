@@ -40,8 +40,10 @@ bench: $(READY) ## speed, as ratios against a reference in the same run
 	$(BIN)/python benchmarks/generate_motif.py
 	$(BIN)/python benchmarks/speed.py
 
-docs: $(READY) ## write docs/reference from the code
+docs: $(READY) ## write docs/reference from the code, and the site into build/docs
 	$(BIN)/python docs/build.py
+	$(BIN)/python -m sphinx -W --keep-going -q -b html docs build/docs
+	@echo "build/docs/index.html"
 
 clean: ## remove what make and the tools made
 	rm -rf $(VENV) demo build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -2,7 +2,7 @@
 
     OMP_NUM_THREADS=1 MPHIL_DATA=... python benchmarks/trust.py             # what has no record yet
     OMP_NUM_THREADS=1 MPHIL_DATA=... python benchmarks/trust.py --benchmarks drugood-ec50-assay --seeds 0
-    python benchmarks/trust.py --write docs/trust.md      # its tables, from the records
+    python benchmarks/trust.py --write docs/explanation/trust.md      # its tables, from the records
 
 For each benchmark, method and seed a model is trained with the budget below; the epoch is chosen on ood_val, so that
 id_val is free for everything that needs held-out graphs. Then:

@@ -1,4 +1,4 @@
-"""The tables of docs/trust.md, from the records of benchmarks/trust.py."""
+"""The tables of docs/explanation/trust.md, from the records of benchmarks/trust.py."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from statistics import mean, stdev
 from typing import Any
 
-BEGIN = "<!-- tables: written by python benchmarks/trust.py --write docs/trust.md -->\n"
+BEGIN = "<!-- tables: written by python benchmarks/trust.py --write docs/explanation/trust.md -->\n"
 END = "\n<!-- end of tables -->"
 NOTHING = "No records of the present numerics yet."
 

@@ -10,14 +10,16 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from statistics import mean, stdev
-from typing import Any
+from typing import Any, get_args
 
 from pydantic import BaseModel
 from typer.main import get_command
 
 from mphil.benchmarks import BENCHMARKS
+from mphil.chem.parse import MEANINGS, Code
 from mphil.cli import app
 from mphil.config import EncoderConfig, TrainConfig, keyword_arguments
+from mphil.errors import MphilError
 from mphil.lab.cells import Request
 from mphil.lab.records import read_folder
 from mphil.lab.report.document import Document, Table
@@ -68,17 +70,20 @@ def methods() -> str:
     return "\n".join([*pages, "", *map(method, METHODS)])
 
 
+def heading(name: str) -> str:
+    """The title of a method's section; anchors lose plus signs, so they are spelled out too."""
+    return f"{name} ({name.replace('+', ' plus')})" if "+" in name else name
+
+
 def anchor(name: str) -> str:
-    """What a link to the section of a method says; headings lose their plus signs."""
-    return name.replace("+", "-plus")
+    return re.sub(r"[^a-z0-9 -]", "", heading(name)).replace(" ", "-")
 
 
 def method(name: str) -> str:
     cls = METHODS[name]
     doc = inspect.getdoc(cls) or ""
     texts, options = argument_texts(doc), keyword_arguments(cls.__init__)
-    target = "" if anchor(name) == name else f'<a id="{anchor(name)}"></a>\n\n'
-    lines = [f"{target}## {name}\n\n{doc.splitlines()[0]}\n\nPaper: {cls.paper}.\n"]
+    lines = [f"## {heading(name)}\n\n{doc.splitlines()[0]}\n\nPaper: {cls.paper}.\n"]
     lines += [f"Not defined for {kind} tasks: {why}.\n" for kind, why in cls.refuses.items()]
     if options:
         lines.append("\n".join([row("option", "default", "meaning"), row("---", "---", "---")]))
@@ -144,8 +149,8 @@ def results() -> str:
     texts = ["# Results\n"]
     chapters = [chapter for chapter in lab().chapters if not chapter.name.startswith("repeat-")]
     if not chapters:
-        return "\n".join([*texts, f"{NO_RECORDS} `mphil lab run SUITE` makes some, see [the lab](../lab.md).\n"])
-    texts.append("Written from [the records](../../benchmarks/results), each with its command, seed and machine.\n")
+        return "\n".join([*texts, f"{NO_RECORDS} `mphil lab run SUITE` makes some, see [the lab](../how-to/lab.md).\n"])
+    texts.append("Written from the records in `benchmarks/results`, each with its command, seed and machine.\n")
     for chapter in chapters:
         table = next((block for block in chapter.blocks if isinstance(block, Table)), None)
         if table is not None:
@@ -186,7 +191,7 @@ def faithfulness() -> str:
         "# Faithfulness of explanations: records\n",
         "AUC: agreement with the nodes that truly decide; 0.5 is chance. F+ and F-: fall of the probability of the "
         "predicted class when the important fifth of the nodes is removed (high is good), and when only it is kept "
-        "(low is good). Means over seeds; explained in [Explanations](../explain.md).\n",
+        "(low is good). Means over seeds; explained in [Explanations](../explanation/explain.md).\n",
     ]
     file = RECORDS / "faithfulness.jsonl"
     records = [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
@@ -245,7 +250,7 @@ def speed() -> str:
         verdict = "" if goal is None else f"{sum(value >= goal for value in times)} of {len(times)}"
         amounts = [found.get(side, "") for side in ("plain", "ours")]
         lines.append(row(name, *amounts, " / ".join(map(str, times)), goal or "", verdict))
-    texts = ["# Speed: records\n", "Explained in [Speed](../speed.md).\n", "## Against plain PyG\n"]
+    texts = ["# Speed: records\n", "Explained in [Speed](../explanation/speed.md).\n", "## Against plain PyG\n"]
     texts.append(
         "Processor seconds for 1,000 graphs, one thread, and megabytes of memory, of the newest record; ratios of the "
         "newest three, in their order.\n"
@@ -293,7 +298,7 @@ def screening() -> str:
     columns = ["rows", "answered", "seconds", "rows_per_second", "megabytes_peak", "megabytes_written"]
     lines = [row(*(name.replace("_", " ") for name in columns)), row(*["---"] * len(columns))]
     lines += [row(*(f"{case[name]:,}" for name in columns)) for case in record["cases"]]
-    texts = ["# Screening: records\n", "Explained in [The tool](../tool.md).\n", "\n".join(lines) + "\n"]
+    texts = ["# Screening: records\n", "Explained in [The tool](../how-to/tool.md).\n", "\n".join(lines) + "\n"]
     texts.append(
         f"The long table took {record['megabytes_more']:,} MB more than the short one; {record['limit']} are allowed.\n"
     )
@@ -304,9 +309,36 @@ def screening() -> str:
     return "\n".join(texts)
 
 
+def errors() -> str:
+    """Exit codes from the exception tree, and the codes of rows without an answer."""
+    kinds = [MphilError, *MphilError.__subclasses__()]
+    lines = [row("exit code", "meaning"), row("---", "---"), row(0, "done")]
+    lines += [row(kind.exit_code, (inspect.getdoc(kind) or "").splitlines()[0]) for kind in kinds[1:]]
+    lines.insert(3, row(1, "A fault of the program; please report it."))
+    lines += [row(130, "Ctrl-C; what was finished is saved."), row(143, "SIGTERM; what was finished is saved.")]
+    codes = [
+        row("status", "meaning"),
+        row("---", "---"),
+        *(row(f"`{code}`", MEANINGS[code]) for code in get_args(Code)),
+    ]
+    return "\n".join(
+        [
+            "# Errors\n",
+            "A message says what is wrong, where (file, row, column), the value, and what to do.\n",
+            "## Exit codes\n",
+            *lines,
+            "",
+            "## Rows without an answer\n",
+            "A row that cannot be used is kept, with a `status` of one word and a `message`.\n",
+            *codes,
+        ]
+    )
+
+
 def pages() -> dict[str, str]:
     """File name to its text."""
     texts = {"methods": methods(), "benchmarks": benchmarks(), "settings": settings(), "commands": commands()}
+    texts |= {"errors": errors()}
     texts |= {"results": results(), "faithfulness": faithfulness()}
     texts |= {"speed": speed(), "screening": screening()}
     return {f"{name}.md": NOTE + re.sub(r"\n{3,}", "\n\n", text).strip() + "\n" for name, text in texts.items()}

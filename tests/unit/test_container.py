@@ -85,7 +85,7 @@ def test_health_is_asked_where_the_server_answers(steps):
 
 
 def test_the_documents_show_the_same_port_and_volume(steps):
-    text = (ROOT / "docs" / "export.md").read_text()
+    text = (ROOT / "docs" / "how-to" / "export.md").read_text()
     run = next(line.strip() for line in text.splitlines() if "docker run" in line and ":/bundle" in line)
     assert f":{of(steps, 'EXPOSE')[0]}" in run
     assert shlex.split(run)[-1] == "mphil"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Mapping
 from textwrap import shorten
 from typing import Any, Literal, NoReturn
 
@@ -32,6 +33,26 @@ Code = Literal[
     "chemistry",
 ]
 """Why a SMILES is refused; part of the interface, so that tables and tests can rely on it."""
+
+MEANINGS: Mapping[Code, str] = {
+    "not-text": "The cell is not text.",
+    "empty": "The cell is empty.",
+    "too-long": "The text is longer than any molecule that is read.",
+    "not-ascii": "The text has letters that SMILES does not have, often from another alphabet.",
+    "extension": "Something stands behind the SMILES, such as a CXSMILES extension.",
+    "whitespace": "There is white space inside: perhaps two molecules, or a name.",
+    "control": "There is a control character inside.",
+    "query": "It is a pattern for searching, not a molecule.",
+    "wildcard": "It has a placeholder for an atom.",
+    "dative": "It has a dative bond.",
+    "charge": "An atom has an impossible charge.",
+    "syntax": "It is not SMILES.",
+    "too-many-atoms": "It has more atoms than are read.",
+    "valence": "An atom has too many bonds.",
+    "aromaticity": "Its aromatic rings have no Kekule structure.",
+    "chemistry": "RDKit refuses it for another reason.",
+}
+"""What each code means, for people."""
 
 _TEXT = re.compile(r"[!-~]+")
 _EXTENSION = re.compile(r"\S+\s+\|.*\|\s*\S*", re.DOTALL)

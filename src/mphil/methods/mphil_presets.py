@@ -37,4 +37,4 @@ REPAIRED: Mapping[str, Any] = {
     "detached_matching": True,
     "separation_form": "dispersion",
 }
-"""Each value is explained in docs/method.md."""
+"""Each value is explained in docs/explanation/method.md."""

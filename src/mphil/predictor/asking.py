@@ -132,7 +132,7 @@ def distance(
 def best_score(method: Method, molecules: bool) -> Score:
     """The score to use: fingerprints for molecules, or else the nearest training graphs, or else the logits.
 
-    Why the score of MPHIL's prototypes is not among them: docs/trust.md.
+    Why the score of MPHIL's prototypes is not among them: docs/explanation/trust.md.
     """
     if molecules:
         return "tanimoto"

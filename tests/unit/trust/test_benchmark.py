@@ -108,9 +108,9 @@ def test_other_tasks_with_missing_labels(script, kind):
 
 
 def test_the_document_shows_what_the_records_say(script, tables):
-    text = (ROOT / "docs" / "trust.md").read_text()
+    text = (ROOT / "docs" / "explanation" / "trust.md").read_text()
     expected = tables.written(text, script.present(script.recorded(script.RESULTS)))
-    assert text == expected, "run `python benchmarks/trust.py --write docs/trust.md`"
+    assert text == expected, "run `python benchmarks/trust.py --write docs/explanation/trust.md`"
 
 
 def test_tables_of_records(script, tables, path):
