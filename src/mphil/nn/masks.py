@@ -30,6 +30,20 @@ def concrete(logits: Tensor, temperature: float = 1.0, training: bool = True) ->
     return ((logits + noise) / temperature).sigmoid()
 
 
+def straight_through(hard: Tensor, soft: Tensor) -> Tensor:
+    """A hard mask, exactly 0 or 1, with the gradient of a soft one (Bengio et al., 2013).
+
+    Args:
+        hard: (n,) bool.
+        soft: (n,) what the hard mask was made of.
+
+    Example:
+        >>> straight_through(torch.tensor([True, False]), torch.tensor([0.9, 0.3])).tolist()
+        [1.0, 0.0]
+    """
+    return hard.to(soft.dtype) + (soft - soft.detach())
+
+
 def group_sizes(group: Tensor, n_groups: int) -> Tensor:
     """(n_groups,) members of each group."""
     return torch.bincount(group, minlength=n_groups)

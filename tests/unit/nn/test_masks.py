@@ -11,7 +11,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mphil.nn.encoders import build_encoder
-from mphil.nn.masks import clamp_share, concrete, node_share_of_edges, share_penalty, subgraph, top_share
+from mphil.nn.masks import (
+    clamp_share,
+    concrete,
+    node_share_of_edges,
+    share_penalty,
+    straight_through,
+    subgraph,
+    top_share,
+)
 from mphil.nn.readout import readout
 from tests.graphs import random_store, small_encoder, whole
 from tests.unit.nn.test_scorers import joined
@@ -198,3 +206,12 @@ def test_mean_over_incident_edges():
     batch = joined([(0, 1), (1, 0), (1, 2)], [4])
     values = torch.tensor([1.0, 2.0, 6.0])
     assert node_share_of_edges(values, batch).tolist() == [1.5, 3.0, 6.0, 0.0]
+
+
+def test_straight_through_is_hard_in_every_bit_and_learns_as_the_soft_mask():
+    torch.manual_seed(0)
+    soft = torch.rand(1000).requires_grad_()
+    mask = straight_through(soft > 0.5, soft)
+    assert torch.equal(mask, (soft > 0.5).float())
+    (mask * torch.arange(1000)).sum().backward()
+    assert torch.equal(soft.grad, torch.arange(1000).float())

@@ -33,6 +33,11 @@ METHODS = {
     "mphil-repaired": dict(MPHIL.presets["repaired"]),
     "mphil-start": {"start": "class-mean", "update": "gradient"},
     "mphil+-gate": {"keep": 0.5},
+    "groupdro": {"step": 0.5},
+    "prune": {},
+    "leci": {},
+    "dive": {},
+    "disco": {"experts": 3},
 }
 STEPS = 12
 """Of the usual run below: 3 epochs of 4 batches."""

@@ -18,7 +18,22 @@ from tests.graphs import TASKS, random_store, small_encoder, whole
 from tests.unit.nn.encoders import modules
 
 HERE = modules.__name__
-WEIGHING = ("aia", "ciga-v1", "ciga-v2", "dir", "disc", "gala", "gil", "gsat", "igm", "lirs")
+WEIGHING = (
+    "aia",
+    "ciga-v1",
+    "ciga-v2",
+    "dir",
+    "disc",
+    "disco",
+    "dive",
+    "gala",
+    "gil",
+    "gsat",
+    "igm",
+    "leci",
+    "lirs",
+    "prune",
+)
 PYG = tuple(f"torch_geometric.nn:{name}" for name in ("GraphSAGE", "GCN", "GIN", "GAT"))
 
 
@@ -113,9 +128,7 @@ def test_the_trial_draws_no_random_numbers():
 
 
 class TestMethodsThatWeighEdges:
-    @pytest.mark.parametrize(
-        "method", ["gsat", "ciga-v1", "ciga-v2", "dir", "gil", "igm", "disc", "aia", "gala", "lirs"]
-    )
+    @pytest.mark.parametrize("method", WEIGHING)
     def test_refuse_encoders_that_take_no_weights(self, method):
         store = random_store(nodes="float")
         message = (
