@@ -8,7 +8,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from mphil.cli import show
-from mphil.cli.reading import ActiveBelow, DateFormat, Smiles, Standardise, Targets, TestFile, Threshold
+from mphil.cli.reading import (
+    ActiveBelow,
+    DateFormat,
+    Duplicates,
+    Id,
+    Sheet,
+    Smiles,
+    Standardise,
+    Targets,
+    TestFile,
+    Threshold,
+)
 
 if TYPE_CHECKING:
     from mphil.check import Report
@@ -39,6 +50,9 @@ def check(
     threshold: Threshold = None,
     active_below: ActiveBelow = False,
     standardise: Standardise = True,
+    duplicates: Duplicates = None,
+    id_: Id = None,
+    sheet: Sheet = None,
     html: Annotated[Path | None, typer.Option(help="Write the report as a page with pictures.")] = None,
     rows: Annotated[Path | None, typer.Option(help="Write a CSV with the status of every row.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
@@ -58,6 +72,9 @@ def check(
             threshold=threshold,
             active_below=active_below,
             standardise=standardise,
+            duplicates=duplicates or "majority",
+            id=id_,
+            sheet=sheet,
             progress=progress,
         )
     if html:

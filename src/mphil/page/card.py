@@ -14,6 +14,7 @@ from mphil.page.svg import bar_chart, line_chart
 from mphil.page.text import MISSING, escape, listing
 from mphil.page.verdict import METRIC_NAMES
 from mphil.page.view import PART_NAMES
+from mphil.page.worth import verdict_section, weighted_section
 
 Values = Mapping[str, Any]
 
@@ -47,7 +48,9 @@ def card_page(config: Values, metrics: Values, trust: Values, weights: str) -> s
         _scores(config, metrics),
         _probabilities(metrics, trust),
         _sets(config, metrics, trust),
+        weighted_section(metrics, trust),
         _domain(metrics, trust),
+        verdict_section(metrics),
     ]
     sections = [
         *(measured if _tested(metrics) else [_untested(config, trust)]),

@@ -114,7 +114,7 @@ class TestAnswers:
     def test_the_table(self, predictor):
         table = predictor.predict(["CCO"]).columns()
         assert list(table) == [
-            *("prediction", "probability", "conformal_set", "prototype", "ood_score", "domain"),
+            *("prediction", "probability", "conformal_set", "prototype", "ood_score", "domain", "domain_reason"),
             *("nearest_training_molecule", "similarity", "standardised_smiles", "status", "message"),
         ]
         assert table["prediction"][0] in ("0", "1")

@@ -25,7 +25,7 @@ from tests.graphs import TASKS
 from tests.products import make, molecules, rows_of, write_table
 
 OURS = [
-    *("prediction", "probability", "conformal_set", "prototype", "ood_score", "domain"),
+    *("prediction", "probability", "conformal_set", "prototype", "ood_score", "domain", "domain_reason"),
     *("nearest_training_molecule", "similarity", "standardised_smiles", "status", "message"),
 ]
 
