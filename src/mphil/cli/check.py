@@ -98,14 +98,20 @@ def _write_rows(report: Report, path: Path) -> None:
     from mphil.data.spreadsheet import csv_text
     from mphil.files import write_text
 
-    rows = ((one.row, one.status, one.message) for one in report.survey.statuses())
-    write_text(path, csv_text([("row", "status", "message"), *rows]))
+    names = report.names()
+    header = ["row", *(["id"] if names else []), "status", "message"]
+    cells: list[list[object]] = [header]
+    for one in report.survey.statuses():
+        cells.append([one.row + 1, *([names.get(one.row, "")] if names else []), one.status, one.message])
+    write_text(path, csv_text(cells))
 
 
 def _print(report: Report) -> None:
     facts = report.as_dict()
     aside = facts["set_aside"]
-    typer.echo(f"{report.path}: {facts['rows']:,} rows, {facts['usable']:,} {report.noun}; {aside['rows']:,} set aside")
+    merged = f", {facts['merged']:,} merged" if facts["merged"] else ""
+    count = f"{facts['rows']:,} rows, {facts['usable']:,} {report.noun}; {aside['rows']:,} set aside{merged}"
+    typer.echo(f"{report.path}: {count}")
     for note in facts["notes"]:
         typer.echo(f"note: {note}")
     if report.roles:
@@ -115,8 +121,12 @@ def _print(report: Report) -> None:
             typer.echo(f"and {len(columns) - 2 * SHOWN:,} more columns with a role")
     if aside["rows"]:
         typer.echo("set aside: " + ", ".join(f"{code} {count:,}" for code, count in aside["reasons"].items()))
-        first = [[f"{bad['line']:,}", bad["status"], _safe(bad["message"])] for bad in aside["first"][:SHOWN]]
-        show.table(["line", "reason", "what is wrong"], first)
+        named = any(bad["name"] for bad in aside["first"])
+        first = [
+            [f"{bad['line']:,}", *([_safe(bad["name"])] if named else []), bad["status"], _safe(bad["message"])]
+            for bad in aside["first"][:SHOWN]
+        ]
+        show.table(["line", *(["id"] if named else []), "reason", "what is wrong"], first)
     _print_labels(facts)
     _print_splits(facts)
 
@@ -143,13 +153,17 @@ def _print_splits(facts: dict[str, Any]) -> None:
         if split["possible"]:
             counts = [f"{part['rows']:,}" for part in split["parts"].values()]
             domains = "-" if split["domains"] is None else f"{split['domains']:,}"
-            rows.append([_safe(name), domains, *counts, f"{split['shared_molecules']:,}"])
+            alike = [show.number(split["similarity"].get(part), 2) for part in ("id_test", "ood_test")]
+            rows.append([_safe(name), domains, *counts, f"{split['shared_molecules']:,}", *alike])
     if rows:
-        header = ["split", "domains", "train", "id_val", "id_test", "ood_val", "ood_test", "on two sides"]
-        show.table(header, rows, title="what each split would look like")
+        header = ["split", "domains", "train", "id_val", "id_test", "ood_val", "ood_test", "overlap"]
+        header += ["id similarity", "ood similarity"]
+        show.table(header, rows, title="what each split would look like; similarity of a test part to training: median")
     for name, split in facts["splits"].items():
         if not split["possible"]:
             typer.echo(f"split {_safe(name)} is not possible: {_safe(split['obstacle'])}")
+        if split.get("hardness", "").startswith("nearly random") and name != "random":
+            typer.echo(f"split {_safe(name)}: {split['hardness']}")
         for what in split.get("merged", ()):
             typer.echo(f"split {_safe(name)}: {what}")
 

@@ -113,9 +113,10 @@ class Survey:
 
     def statuses(self) -> Iterator[RowStatus]:
         """One status for every row that came in, in order."""
-        bad = {row.row: row for row in self.bad}
+        known = {bad.row: (bad.status, bad.message) for bad in self.bad}
+        known |= {one.row: ("merged", f"same molecule as row {one.into + 1}") for one in self.merged}
         for row in range(self.rows):
-            yield RowStatus(row, bad[row].status, bad[row].message) if row in bad else RowStatus(row, "ok")
+            yield RowStatus(row, *known.get(row, ("ok",)))
 
 
 def survey_table(

@@ -36,7 +36,8 @@ def fingerprint_features(fingerprints: Bytes) -> Floats:
     """Packed bits (n, bytes) -> (n, 256) counts of the bits that fall on each column."""
     if fingerprints.ndim != 2 or fingerprints.shape[1] * 8 % FOLDED:
         raise DataError(f"fingerprints of shape {fingerprints.shape} are not whole multiples of {FOLDED} bits")
-    bits = np.unpackbits(fingerprints, axis=1).reshape(len(fingerprints), -1, FOLDED)
+    folds = fingerprints.shape[1] * 8 // FOLDED
+    bits = np.unpackbits(fingerprints, axis=1).reshape(len(fingerprints), folds, FOLDED)
     counts: Floats = bits.sum(1).astype(np.float64)
     return counts
 

@@ -86,9 +86,9 @@ def test_coverage_holds_again_under_a_known_shift():
     draw = np.random.default_rng(0)
 
     def scores(x):
-        return np.abs(draw.normal(size=len(x))) * (0.5 + 2 * x)
+        return np.abs(draw.normal(size=len(x))) * np.exp(0.7 * x)
 
-    held, new = draw.beta(1, 3, 4000), draw.beta(3, 1, 4000)
+    held, new = draw.normal(0, 1, 4000), draw.normal(1, 1, 4000)
     known, asked = scores(held), scores(new)
     ratio = DensityRatio.fit(held[:, None], held, new[:, None], new)
     weights, own = ratio(held[:, None], held), ratio(new[:, None], new)
