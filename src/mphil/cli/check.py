@@ -101,8 +101,10 @@ def _write_rows(report: Report, path: Path) -> None:
     names = report.names()
     header = ["row", *(["id"] if names else []), "status", "message"]
     cells: list[list[object]] = [header]
-    for one in report.survey.statuses():
-        cells.append([one.row + 1, *([names.get(one.row, "")] if names else []), one.status, one.message])
+    cells += (
+        [one.row + 1, *([names.get(one.row, "")] if names else []), one.status, one.message]
+        for one in report.survey.statuses()
+    )
     write_text(path, csv_text(cells))
 
 
