@@ -155,6 +155,7 @@ def main(arguments: Sequence[str]) -> None:
         print(report(recorded(options.out)))
         return
     torch.set_num_threads(1)
+    code = checkout()
     for seed in options.seeds:
         for table in options.tables:
             key = {"table": table, "method": options.method, "seed": seed}
@@ -168,7 +169,7 @@ def main(arguments: Sequence[str]) -> None:
                 "command": shlex.join(["python", "benchmarks/coverage.py", *words]),
                 "selection": SELECTION,
                 **run.result,
-                **checkout(),
+                **code,
                 "coverage": measure(run),
                 "measuring_seconds": round(time.process_time() - began, 1),
             }
