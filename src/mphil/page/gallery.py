@@ -201,7 +201,9 @@ def _explained(view: GalleryView) -> str:
 def _parts(one: ExplainedView) -> str:
     if not one.rows:
         return paragraph("It has no part that could be hidden.", "note")
-    rows = [[Cell(row.name or row.smiles, svg=row.svg or ""), row.importance, row.change] for row in one.rows]
+    rows: list[list[str | Cell]] = [
+        [Cell(row.name or row.smiles, svg=row.svg or ""), row.importance, row.change] for row in one.rows
+    ]
     told = paragraph(_plain(one.disagreement), "note") if one.disagreement else ""
     return told + table("Parts, the most coloured first", ["Part", "Importance", one.change], [RowGroup(rows)])
 

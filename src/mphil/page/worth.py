@@ -68,7 +68,7 @@ def _lesson(words: Values) -> str:
 def weighted_section(metrics: Values, trust: Values) -> str:
     """Plain and weighted sets side by side; empty where they were not measured."""
     measured = {part: found for part, found in (metrics["trust"].get("weighted") or {}).items() if found}
-    if not measured:
+    if not measured or trust["conformal"] is None:
         return ""
     promise = 100 * (1 - trust["conformal"]["alpha"])
     rows = []

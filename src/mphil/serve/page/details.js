@@ -75,6 +75,7 @@ function facts(cells, model, target) {
     [probabilityName(model), decimals(cells.probability, 3)]];
   if (model.coverage !== null) entries.push([plausibleName(model), plausible(cells.set)]);
   if (model.domains) entries.push(["Domain", verdict(cells.domain)]);
+  if (cells.reason) entries.push(["Why", cells.reason]);
   entries.push(["Distance from training", decimals(cells.score, 3)]);
   return make("dl", {}, ...entries.map(([name, value]) =>
     make("div", {}, make("dt", {}, name), make("dd", {}, value))));
