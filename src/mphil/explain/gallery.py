@@ -160,18 +160,31 @@ def _parts_of(model: Model) -> list[PartView]:
 
 def _lead(model: Model, new: NewMolecules, slots: int) -> list[str]:
     name = model.method.name
-    sentences = [
-        f"{name} compares every molecule with {slots} prototype{'s' if slots > 1 else ''} of each class. A prototype "
-        "is no molecule: it is a direction that molecules lie near to."
-        if slots
-        else f"{name} has no prototypes; the mean direction of the training molecules of each class stands in for them."
-    ]
+    if isinstance(model.method, MPHILPlus):
+        looked = 0 if model.method.prototypes is None else len(model.method.prototypes)
+        sentences = [
+            f"{name} asks of every molecule how well its atoms match {looked or 'some'} learned parts. On the map, the "
+            "mean direction of the training molecules of each class stands for the class."
+        ]
+    else:
+        sentences = [_prototype_words(name, slots)]
     if new.verdicts and UNKNOWN not in new.verdicts:
         outside = sum(verdict == "out of domain" for verdict in new.verdicts)
         sentences.append(
             f"{outside or 'None'} of the {len(new.verdicts):,} molecules explained here are out of domain."
         )
     return [" ".join(sentences)]
+
+
+def _prototype_words(name: str, slots: int) -> str:
+    if not slots:
+        return (
+            f"{name} has no prototypes; the mean direction of the training molecules of each class stands in for them."
+        )
+    return (
+        f"{name} compares every molecule with {slots} prototype{'s' if slots > 1 else ''} of each class. A prototype "
+        "is no molecule: it is a direction that molecules lie near to."
+    )
 
 
 def _left_out(model: Model, new: NewMolecules, centres: int) -> list[str]:

@@ -211,7 +211,7 @@ def _parts(one: ExplainedView) -> str:
 def _matches(one: ExplainedView) -> str:
     if not one.matches:
         return ""
-    return f'<h4>Parts it was found to have</h4><div class="cards">{_cards(one.matches)}</div>'
+    return f'<h4>What the model looks for, found here</h4><div class="cards">{_cards(one.matches)}</div>'
 
 
 def _looked_for(view: GalleryView) -> str:

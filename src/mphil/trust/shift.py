@@ -29,6 +29,9 @@ FOLDED = 256
 DIRECTIONS = 8
 """Principal directions in which held-out and new rows are compared: few enough for a few dozen rows."""
 
+STRENGTH = 0.1
+"""Inverse of the penalty on slopes: few rows hardly move the weights away from 1, hundreds do."""
+
 ROUNDING = 1e-12
 
 
@@ -80,7 +83,7 @@ class DensityRatio:
         points, is_new = np.concatenate(rows), np.repeat([0, 1], [len(rows[0]), len(rows[1])])
         centre = points.mean(0)
         directions = _principal(points - centre)
-        model = LogisticRegression(max_iter=1000).fit((points - centre) @ directions, is_new)
+        model = LogisticRegression(C=STRENGTH, max_iter=1000).fit((points - centre) @ directions, is_new)
         offset = float(model.intercept_[0]) + float(np.log(len(rows[0]) / len(rows[1])))
         return cls(centre, directions, model.coef_[0], offset)
 

@@ -54,7 +54,7 @@ def test_the_page_says_it_all(view):
         "*C(=O)O 8 of 10 20 of 100 4.0x",
         "Part Importance Change of P(on) furan 0.50 +0.300 *O 0.20 -0.100",
         "Colour and removal disagree.",
-        "Parts it was found to have part 3, for on",
+        "What the model looks for, found here part 3, for on",
         "It has no part that could be hidden.",
         "on, 0.93; in domain",
         "A note.",
