@@ -268,7 +268,8 @@ def _data(config: Values) -> str:
     ]
     reading = config["molecules"]
     if reading is not None:
-        entries.insert(1, ("Molecules", f"column “{reading['column']}”, canonical spelling, salts and fragments kept"))
+        whole = "salts and fragments kept" if reading["standardised"] == "none" else "the largest organic fragment"
+        entries.insert(1, ("Molecules", f"column “{reading['column']}”, canonical spelling, {whole}"))
     return section(
         "data",
         "Data",
@@ -290,8 +291,8 @@ def _limits(config: Values, metrics: Values, trust: Values) -> str:
     ]
     if config["molecules"]:
         texts.append(
-            "A molecule is its graph: no conformers, no tautomers or charge states beyond what is written, salts "
-            "counted as part of the molecule."
+            "A molecule is its graph: no conformers, no tautomers beyond what is written"
+            + (", salts counted as part of the molecule." if config["molecules"]["standardised"] == "none" else ".")
         )
     texts += [f"Left out: {what}, because {why}." for what, why in metrics["left_out"].items()]
     return section("limits", "Limits", *(paragraph(_plain(text)) for text in texts))

@@ -124,7 +124,7 @@ def _algorithm(config: Values, metrics: Values, weights: str) -> Chapter:
         ("3.1 Type of model", f"graph neural network, {config['method']['name']}"),
         ("3.2 Descriptors", described),
         ("3.3 Network", network),
-        ("3.4 Hyperparameters", args),
+        ("3.4 Settings of the method", args),
         ("3.5 Training", settings),
         ("3.6 Choice of the epoch", f"epoch {config['epoch']}, chosen on {PART_NAMES[config['selection']]}"),
         ("3.7 Seed", str(config["seed"])),

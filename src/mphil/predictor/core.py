@@ -108,10 +108,10 @@ class Predictor:
             UsageError: there are too few molecules, or the bundle keeps no labelled held-out rows.
         """
         molecules = self.read(smiles)
-        answers = self.answer(molecules)
-        rows = molecules.kept
+        distance = self.answer(molecules).ood_score[molecules.kept]
+        known = np.isfinite(distance)
         twin = copy.copy(self)
-        twin.shift = Shift.fit(self.bundle, molecules.fingerprints, answers.ood_score[rows])
+        twin.shift = Shift.fit(self.bundle, molecules.fingerprints[known], distance[known])
         return twin
 
     @property

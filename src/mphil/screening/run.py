@@ -108,7 +108,8 @@ def screen_file(
     started = time.monotonic()
     source = open_source(path, column=column, usual=reading.column, sheet=sheet)
     if weighted:
-        predictor = predictor.adapt(next(iter(source.pieces())).smiles)
+        first = next(iter(source.pieces()), None)
+        predictor = predictor.adapt([] if first is None else first.smiles)
     wanted = list(predictor.predict([]).columns())
     added, renamed = free_names(wanted, source.names)
     summary = Summary(str(path), str(out), source.column)
