@@ -156,11 +156,10 @@ def _print_splits(facts: dict[str, Any]) -> None:
             counts = [f"{part['rows']:,}" for part in split["parts"].values()]
             domains = "-" if split["domains"] is None else f"{split['domains']:,}"
             alike = [show.number(split["similarity"].get(part), 2) for part in ("id_test", "ood_test")]
-            rows.append([_safe(name), domains, *counts, f"{split['shared_molecules']:,}", *alike])
+            rows.append([_safe(name), domains, *counts, f"{split['shared_molecules']:,}", "/".join(alike)])
     if rows:
-        header = ["split", "domains", "train", "id_val", "id_test", "ood_val", "ood_test", "overlap"]
-        header += ["id similarity", "ood similarity"]
-        show.table(header, rows, title="what each split would look like; similarity of a test part to training: median")
+        header = ["split", "domains", "train", "id_val", "id_test", "ood_val", "ood_test", "overlap", "similarity"]
+        show.table(header, rows, title="what each split would look like; similarity of ID/OOD test to training: median")
     for name, split in facts["splits"].items():
         if not split["possible"]:
             typer.echo(f"split {_safe(name)} is not possible: {_safe(split['obstacle'])}")
