@@ -155,15 +155,16 @@ def _print_splits(facts: dict[str, Any]) -> None:
         if split["possible"]:
             counts = [f"{part['rows']:,}" for part in split["parts"].values()]
             domains = "-" if split["domains"] is None else f"{split['domains']:,}"
-            alike = [show.number(split["similarity"].get(part), 2) for part in ("id_test", "ood_test")]
-            rows.append([_safe(name), domains, *counts, f"{split['shared_molecules']:,}", "/".join(alike)])
+            rows.append([_safe(name), domains, *counts, f"{split['shared_molecules']:,}"])
     if rows:
-        header = ["split", "domains", "train", "id_val", "id_test", "ood_val", "ood_test", "overlap", "similarity"]
-        show.table(header, rows, title="what each split would look like; similarity of ID/OOD test to training: median")
+        header = ["split", "domains", "train", "id_val", "id_test", "ood_val", "ood_test", "overlap"]
+        show.table(header, rows, title="what each split would look like")
+    if any(split.get("hardness") for split in facts["splits"].values()):
+        typer.echo("how hard each split is, by the median similarity of test molecules to the nearest in training:")
     for name, split in facts["splits"].items():
         if not split["possible"]:
             typer.echo(f"split {_safe(name)} is not possible: {_safe(split['obstacle'])}")
-        if split.get("hardness", "").startswith("nearly random") and name != "random":
+        if split.get("hardness"):
             typer.echo(f"split {_safe(name)}: {split['hardness']}")
         for what in split.get("merged", ()):
             typer.echo(f"split {_safe(name)}: {what}")
