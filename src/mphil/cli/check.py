@@ -174,5 +174,5 @@ def _safe(text: str) -> str:
     """Text from a table on its way to a terminal: no control characters, no markup, not too long."""
     from rich.markup import escape
 
-    clean = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
+    clean = show.printable(text)
     return escape(clean if len(clean) <= 160 else f"{clean[:157]}...")

@@ -108,8 +108,9 @@ def _print(report: Any) -> None:
         show.table(header, table, title=f"atoms scored by: {report.by}")
     for row, one in shown:
         if one.disagreement:
-            typer.echo(f"{report.rows.called[row]}: {one.disagreement}")
+            typer.echo(show.printable(f"{report.rows.called[row]}: {one.disagreement}"))
 
 
-def _shorten(smiles: str) -> str:
-    return smiles if len(smiles) <= 60 else f"{smiles[:57]}..."
+def _shorten(text: str) -> str:
+    shown = show.printable(text)
+    return shown if len(shown) <= 60 else f"{shown[:57]}..."

@@ -143,7 +143,7 @@ def _predict_molecules(bundle: Path, molecules: list[str], coverage: float | Non
         typer.echo(smiles)
         for name, cells in columns.items():
             if cells[row] not in (None, ""):
-                shown = cells[row] if isinstance(cells[row], str) else show.number(cells[row], 3)
+                shown = show.printable(cells[row]) if isinstance(cells[row], str) else show.number(cells[row], 3)
                 typer.echo(f"  {name}: {shown}")
 
 
