@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from mphil.data.assign import assign, find_domain, sensible_splits
+from mphil.data.assign import assign, find_domain, in_one_part, sensible_splits
 from mphil.data.audit import Duplicates, Leaks, find_duplicates, find_leaks
+from mphil.data.duplicates import Settled, settle_duplicates
 from mphil.data.intake import TableOptions, read_table
+from mphil.data.molecules import SMALL
+from mphil.data.pool import run as read_molecules
 from mphil.data.roles import Roles
-from mphil.data.split import PARTS
+from mphil.data.split import PARTS, Part
 from mphil.data.splitting import Assignment
 from mphil.data.survey import Survey
 from mphil.data.table import Table
 from mphil.errors import DataError, MphilError, UnknownName, UsageError
+from mphil.trust.hardness import hardness, similarity_to_training
 
+TESTS: tuple[Part, ...] = ("id_test", "ood_test")
 LISTED = 1_000
 """Rows that a report names one by one; the counts are always of all."""
 
@@ -33,7 +40,8 @@ class SplitPreview:
         domain: (n,) domain of each usable row; None when the split does not go by domains.
         assignment: the part and environment of each usable row; None when the split is not possible.
         obstacle: why it is not possible.
-        leaks: molecules on two sides.
+        leaks: molecules that the rows of the table, before any are merged, put into two parts.
+        similarity: test part to the median similarity of its molecules to their nearest training molecule.
     """
 
     name: str
@@ -41,6 +49,7 @@ class SplitPreview:
     assignment: Assignment | None
     obstacle: str = ""
     leaks: Leaks | None = None
+    similarity: Mapping[str, float | None] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,8 +60,9 @@ class Report:
         path: where the data are.
         table: the table; None when the data are graphs.
         roles: what its columns are; None likewise.
-        survey: what each row is.
-        duplicates: molecules that occur more than once.
+        survey: what each row is, rows of one molecule merged as in training.
+        read: the same before rows were merged.
+        duplicates: molecules that occur more than once among the rows as they were read.
         splits: what each split would look like.
     """
 
@@ -60,6 +70,7 @@ class Report:
     table: Table | None
     roles: Roles | None
     survey: Survey
+    read: Survey
     duplicates: Duplicates
     splits: tuple[SplitPreview, ...]
 
@@ -84,12 +95,20 @@ class Report:
                 notes.append(f"target {target.name!r} has {'one class' if known else 'no label'}: nothing to learn")
         return tuple(notes)
 
+    def names(self) -> dict[int, str]:
+        """Row, counted from 0, to what the table calls it; empty without a column of names."""
+        read = self.read
+        if read.ids is None:
+            return {}
+        known = dict(zip(read.row.tolist(), read.ids.values(), strict=True))
+        return known | {bad.row: bad.name for bad in self.survey.bad}
+
     def reasons(self) -> dict[str, int]:
         """Code of a reason to the rows that were set aside for it, most frequent first."""
         return dict(Counter(row.status for row in self.survey.bad).most_common())
 
     def as_dict(self) -> dict[str, Any]:
-        """Everything, for machines; rows count from 0, lines from 1."""
+        """Everything, for machines; rows count from 1 below the header, and lines from 1."""
         survey = self.survey
         return {
             "file": str(self.path),
@@ -99,8 +118,9 @@ class Report:
             "set_aside": {
                 "rows": len(survey.bad),
                 "reasons": self.reasons(),
-                "first": [vars(row) for row in survey.bad[:LISTED]],
+                "first": [vars(bad) | {"row": bad.row + 1} for bad in survey.bad[:LISTED]],
             },
+            "merged": len(survey.merged),
             "columns": {n: {"role": r, "why": w} for n, (r, w) in self.roles.why.items()} if self.roles else {},
             "notes": list(self.notes),
             "duplicates": {
@@ -124,7 +144,7 @@ class Report:
         }
 
     def _rows_of(self, groups: Sequence[Sequence[int]]) -> list[list[int]]:
-        return [self.survey.row[list(group)].tolist() for group in groups]
+        return [(self.read.row[list(group)] + 1).tolist() for group in groups]
 
 
 def check(
@@ -138,6 +158,9 @@ def check(
     threshold: float | None = None,
     active_below: bool = False,
     standardise: bool = True,
+    duplicates: str = "majority",
+    id: str | None = None,
+    sheet: str | None = None,
     workers: int | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> Report:
@@ -154,6 +177,9 @@ def check(
         threshold: from which on a measured target is active.
         active_below: active is at or below the threshold.
         standardise: take the largest organic fragment of a molecule, neutral where that is safe.
+        duplicates: what becomes of rows of one molecule that contradict each other: `keep`, `drop` or `majority`.
+        id: column that names the rows, found when absent.
+        sheet: of a workbook; the first that has rows when absent.
         workers: processes that read molecules.
         progress: told the number of rows read so far, now and then.
 
@@ -164,39 +190,70 @@ def check(
     path = Path(path)
     table, roles = None, None
     if path.is_dir():
-        if smiles or targets or test:
-            raise UsageError(f"{path}: graphs have no columns; leave out --smiles, --target and --test")
+        if smiles or targets or test or id or sheet:
+            raise UsageError(f"{path}: graphs have no columns; leave out --smiles, --target, --test, --id and --sheet")
         from mphil.data.graphs import open_graphs, survey_graphs
 
         survey = survey_graphs(open_graphs(path))
         if not len(survey):
             raise DataError(f"{path}: there is no graph in it")
+        settled = Settled(survey, np.arange(len(survey)))
     else:
-        options = TableOptions(smiles or "", targets, str(test or ""), threshold, active_below, standardise)
+        told = (smiles or "", targets, str(test or ""), threshold, active_below, standardise, id or "", sheet or "")
+        options = TableOptions(*told)
         read = read_table(path, options, splits, workers=workers, progress=progress)
         table, roles, survey = read.table, read.roles, read.survey
-    duplicates = find_duplicates(survey.keys.array(), survey.y)
+        settled = settle_duplicates(survey, duplicates)
+        if not len(settled.survey):
+            raise DataError(f"{path}: all rows contradict each other; use --duplicates keep or majority")
+    found = find_duplicates(survey.keys.array(), survey.y)
     names = splits or sensible_splits(survey)
-    return Report(path, table, roles, survey, duplicates, tuple(preview(name, survey, date_format) for name in names))
+    bits = _fingerprints(settled.survey, workers) if table else None
+    previews = tuple(preview(name, survey, settled, bits, date_format) for name in names)
+    return Report(path, table, roles, settled.survey, survey, found, previews)
 
 
-def preview(name: str, survey: Survey, date_format: str = "") -> SplitPreview:
-    """Try a split on the usable rows.
+def _fingerprints(survey: Survey, workers: int | None) -> NDArray[np.uint8] | None:
+    """(n, bytes) of the molecules; None when one of them cannot be read again."""
+    smiles = survey.keys.values()
+    processes = (0 if len(smiles) <= SMALL else len(os.sched_getaffinity(0))) if workers is None else workers
+    batch = read_molecules("fingerprints", smiles, {"lenient": False}, workers=processes)
+    found: NDArray[np.uint8] = batch.arrays["fingerprint"]
+    return None if batch.issues else found
+
+
+def preview(
+    name: str, read: Survey, settled: Settled, fingerprints: NDArray[np.uint8] | None, date_format: str = ""
+) -> SplitPreview:
+    """Try a split on the usable rows, as a training would.
+
+    Args:
+        name: of the split.
+        read: the rows as they were read.
+        settled: the rows after those of one molecule were merged.
+        fingerprints: (n, bytes) of the latter; None for graphs.
+        date_format: of a column of dates; found when empty.
 
     Raises:
         UnknownName: there is no split and no column of that name.
     """
     values = None
     try:
-        domain = find_domain(name, survey, date_format)
+        whole = find_domain(name, read, date_format)
+        leaks = find_leaks(read.keys.array(), assign(name, read, whole).part)
+        domain = whole.take(settled.positions) if whole else None
         values = domain.values if domain else None
-        assignment = assign(name, survey, domain)
+        assignment = in_one_part(assign(name, settled.survey, domain), settled.survey.keys.array())
         assignment.to_split()
     except UnknownName:
         raise
     except MphilError as error:
         return SplitPreview(name, values, None, str(error))
-    return SplitPreview(name, values, assignment, "", find_leaks(survey.keys.array(), assignment.part))
+    similarity = {}
+    if fingerprints is not None:
+        rows = {part: np.flatnonzero(assignment.part == PARTS.index(part)) for part in ("train", *TESTS)}
+        similarity = {part: similarity_to_training(fingerprints, rows["train"], rows[part]) for part in TESTS}
+    return SplitPreview(name, values, assignment, "", leaks, similarity)
 
 
 def summary(split: SplitPreview, survey: Survey) -> dict[str, Any]:
@@ -218,6 +275,8 @@ def summary(split: SplitPreview, survey: Survey) -> dict[str, Any]:
         "parts": parts,
         "left_out": int((part < 0).sum()),
         "merged": list(split.assignment.provenance.get("merged", ())),
+        "similarity": dict(split.similarity),
+        "hardness": hardness(split.similarity),
         "environments": np.bincount(env[env >= 0]).tolist(),
         "domains": None if split.domain is None else len(set(split.domain)),
         "shared_molecules": split.leaks.molecules,

@@ -16,6 +16,7 @@ from mphil.page.document import RowGroup, details, image, page, paragraph, secti
 from mphil.page.palette import CLASSES
 from mphil.page.svg import bar_chart, line_chart
 from mphil.page.text import MISSING, escape
+from mphil.trust.hardness import hardness
 
 SHOWN = 100
 """Rows of a list on the page; the JSON report has more."""
@@ -56,9 +57,11 @@ def _rows(report: Report) -> str:
     if not bad:
         return section("rows", "Rows set aside", paragraph(f"None: all rows hold {report.noun} that can be read."))
     reasons = [[code, f"{count:,}"] for code, count in report.reasons().items()]
-    rows = [[f"{one.line:,}", one.status, one.message] for one in bad[:SHOWN]]
+    named = any(one.name for one in bad)
+    rows = [[f"{one.line:,}", *([one.name] if named else []), one.status, one.message] for one in bad[:SHOWN]]
     caption = f"The first {len(rows):,} of {len(bad):,}" if len(bad) > SHOWN else "All of them"
-    listed = table(caption, ["Line", "Reason", "What is wrong"], [RowGroup(rows)], numeric_from=3)
+    header = ["Line", *(["ID"] if named else []), "Reason", "What is wrong"]
+    listed = table(caption, header, [RowGroup(rows)], numeric_from=len(header))
     return section(
         "rows",
         "Rows set aside",
@@ -126,15 +129,19 @@ def _duplicates(report: Report) -> str:
 
 
 def _group_table(report: Report, caption: str, groups: Sequence[Group]) -> str:
-    survey = report.survey
+    survey = report.read
+    names = report.names()
     keys, labels = list(survey.keys.texts), survey.y
     rows = []
     for group in groups:
         first = group.rows[:6]
         told = "; ".join(",".join(MISSING if np.isnan(v) else f"{v:g}" for v in labels[row][:8]) for row in first)
-        lines = ", ".join(f"{survey.line[row]:,}" for row in first) + (", ..." if len(group.rows) > 6 else "")
-        rows.append([keys[survey.keys.codes[group.rows[0]]][:80], lines, told])
-    return table(caption, [report.noun.capitalize(), "Lines", "Labels"], [RowGroup(rows)], numeric_from=3)
+        more = ", ..." if len(group.rows) > 6 else ""
+        lines = ", ".join(f"{survey.line[row]:,}" for row in first) + more
+        called = ", ".join(names.get(int(survey.row[row]), "") for row in first) + more
+        rows.append([keys[survey.keys.codes[group.rows[0]]][:80], lines, *([called] if names else []), told])
+    header = [report.noun.capitalize(), "Lines", *(["IDs"] if names else []), "Labels"]
+    return table(caption, header, [RowGroup(rows)], numeric_from=len(header))
 
 
 def _split(report: Report, split: SplitPreview, number: int) -> str:
@@ -144,6 +151,8 @@ def _split(report: Report, split: SplitPreview, number: int) -> str:
     text = f"{split.leaks.molecules:,} {report.noun} stand in more than one part."
     if split.domain is not None:
         text = f"{len(set(split.domain)):,} domains, none in training and in a shifted part. {text}"
+    if told := hardness(split.similarity):
+        text += f" {told[0].upper()}{told[1:]} (median Tanimoto similarity to the nearest training molecule)."
     charts = [_size_chart(report, split.assignment.part), _balance_chart(report, split.assignment.part)]
     figures = "".join(f"<figure>{chart}</figure>" for chart in charts if chart)
     return section(

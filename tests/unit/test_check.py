@@ -36,10 +36,12 @@ def test_rows_in_are_rows_out(assay):
     survey = check(assay).survey
     statuses = list(survey.statuses())
     assert [status.row for status in statuses] == list(range(68))
-    assert [status.status for status in statuses if not status.kept] == [*BAD.values(), "ragged"]
-    assert [bad.line for bad in survey.bad] == [64, 65, 66, 67, 68, 69]
+    refused = [status.status for status in statuses if not status.kept]
+    assert refused == ["contradiction", "contradiction", "merged", *BAD.values(), "ragged"]
+    assert [bad.line for bad in survey.bad] == [2, 62, 64, 65, 66, 67, 68, 69]
     assert all(bad.message for bad in survey.bad)
-    assert survey.row.tolist() == list(range(62))
+    assert survey.row.tolist() == list(range(1, 60)), "one is merged, as in training"
+    assert [one.row for one in survey.merged] == [61]
 
 
 def test_duplicates_and_conflicts(assay):
@@ -62,7 +64,8 @@ def test_a_molecule_of_several_batches_is_in_one_part(tmp_path):
     path.write_text("\n".join(["smiles,y,batch", *rows, f"{GOOD[0]},0,999", f"{GOOD[0]},0,998"]) + "\n")
     (split,) = check(path, splits=["batch"]).splits
     assert split.leaks.molecules == 0
-    assert split.assignment.part[0] == split.assignment.part[-1] != OOD_TEST
+    assert len(split.assignment.part) == 60
+    assert split.assignment.part[0] != OOD_TEST
 
 
 def test_a_molecule_on_two_sides_is_found(tmp_path):
@@ -81,14 +84,14 @@ def test_predefined_split_and_text_among_labels(tmp_path):
     path.write_text("\n".join(["smiles,y,set", *rows]) + "\n")
     facts = check(path).as_dict()
     assert facts["set_aside"]["reasons"] == {"label": 1}
-    assert facts["set_aside"]["first"][0]["row"] == 5
+    assert facts["set_aside"]["first"][0]["row"] == 6
     assert facts["splits"]["predefined"]["parts"]["train"]["rows"] == 39
     assert facts["splits"]["predefined"]["left_out"] == 1
 
 
 def test_page(assay):
     page = check_page(check(assay))
-    assert "62 of 68 rows can be used" in page
+    assert "59 of 68 rows can be used" in page
     for heading in ("Rows set aside", "Labels", "Duplicates", "Split by scaffold", "Split by size", "Columns"):
         assert f">{heading}</h2>" in page
     assert page.count("<svg") >= 4 * 3
@@ -144,20 +147,29 @@ def test_command(assay, tmp_path):
     page, rows = tmp_path / "report.html", tmp_path / "rows.csv"
     ended = call("check", assay, "--html", page, "--rows", rows)
     assert ended.code == 0, ended.err
-    for text in ("68 rows, 62 molecules; 6 set aside", "whitespace 1", "2 occur more than once", "1 with labels"):
+    for text in (
+        "68 rows, 59 molecules; 8 set aside, 1 merged",
+        "whitespace 1",
+        "2 occur more than once",
+        "1 with labels",
+    ):
         assert text in ended.out
     assert "</html>" in page.read_text()
     with rows.open(newline="") as file:
-        assert [row["status"] for row in csv.DictReader(file)] == ["ok"] * 62 + [*BAD.values(), "ragged"]
+        listed = list(csv.DictReader(file))
+    assert [row["row"] for row in listed] == [str(number) for number in range(1, 69)]
+    middle = ["ok"] * 59 + ["contradiction", "merged"]
+    assert [row["status"] for row in listed] == ["contradiction", *middle, *BAD.values(), "ragged"]
+    assert listed[61]["message"] == "same molecule as row 2"
 
 
 def test_command_as_json(assay):
     facts = json.loads(call("check", assay, "--json", "--split", "scaffold", "--target", "active").out)
-    assert (facts["rows"], facts["usable"], list(facts["splits"])) == (68, 62, ["scaffold"])
-    assert facts["targets"]["active"]["classes"] == {"0": 30, "1": 32}
+    assert (facts["rows"], facts["usable"], list(facts["splits"])) == (68, 59, ["scaffold"])
+    assert facts["targets"]["active"]["classes"] == {"0": 29, "1": 30}
     assert facts["columns"]["assay"]["role"] == "domain"
-    assert facts["conflicts"]["groups"] == [[0, 60]]
-    assert sum(part["rows"] for part in facts["splits"]["scaffold"]["parts"].values()) == 62
+    assert facts["conflicts"]["groups"] == [[1, 61]]
+    assert sum(part["rows"] for part in facts["splits"]["scaffold"]["parts"].values()) == 59
 
 
 @pytest.mark.parametrize(
@@ -182,13 +194,48 @@ def test_the_terminal_gets_no_control_characters(tmp_path):
     assert "\x1b" not in ended.out
 
 
+def test_how_hard_a_split_is(assay):
+    facts = check(assay).as_dict()
+    for split in facts["splits"].values():
+        assert set(split["similarity"]) == {"id_test", "ood_test"}
+        assert all(value is None or 0 <= value <= 1 for value in split["similarity"].values())
+    rows = [f"{'C' * (i % 20 + 1)}{'O' * (i % 3)}N,{i % 2}" for i in range(200)]
+    (assay.parent / "same.csv").write_text("\n".join(["smiles,y", *dict.fromkeys(rows)]) + "\n")
+    ended = call("check", assay.parent / "same.csv", "--split", "random", "--duplicates", "keep")
+    assert ended.code == 0
+    assert "split random: nearly random here: OOD test is as similar to training" in ended.out
+
+
+def test_names_are_told_with_the_rows(tmp_path):
+    path = tmp_path / "a.csv"
+    lines = [f"cmp-{i},{smiles},{i % 2}" for i, smiles in enumerate(GOOD)]
+    path.write_text("\n".join(["id,smiles,y", *lines, "cmp-x,C C,1", f"cmp-y,{GOOD[0]},0"]) + "\n")
+    report = check(path)
+    assert [bad.name for bad in report.survey.bad] == ["cmp-x"]
+    assert "cmp-x" in check_page(report)
+    assert "cmp-0, cmp-y" in check_page(report)
+    ended = call("check", path, "--rows", tmp_path / "rows.csv")
+    assert "cmp-x" in ended.out
+    with (tmp_path / "rows.csv").open(newline="") as file:
+        assert [row["id"] for row in csv.DictReader(file)][-2:] == ["cmp-x", "cmp-y"]
+    with pytest.raises(UnknownName, match="column of a.csv 'idd'"):
+        check(path, id="idd")
+
+
+def test_contradicting_rows_as_asked(assay):
+    assert len(check(assay, duplicates="keep").survey) == 61
+    assert len(check(assay, duplicates="drop").survey) == 59
+    with pytest.raises(UnknownName, match="rule for contradicting"):
+        check(assay, duplicates="both")
+
+
 @pytest.mark.slow
 def test_hiv_parts(shared_data):
     """Counts of recent RDKit: seven molecules are refused, and some scaffolds are written in another way."""
     facts = check(shared_data / "moleculenet" / "HIV.csv", splits=["scaffold", "size"], standardise=False).as_dict()
     assert facts["rows"] == 41_127
     bad = [row["row"] for row in facts["set_aside"]["first"]]
-    assert bad == [137, 987, 12882, 18293, 30784, 30785, 35728]
+    assert bad == [138, 988, 12883, 18294, 30785, 30786, 35729]
     sizes = {name: [part["rows"] for part in split["parts"].values()] for name, split in facts["splits"].items()}
     assert sizes["size"] == [26_162, 4_112, 4_112, 2_773, 3_961]
     assert sum(sizes["scaffold"]) == 41_120

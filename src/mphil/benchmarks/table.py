@@ -39,12 +39,14 @@ class OwnData:
         survey: what each row of the file is.
         column: of the molecules; empty when the rows are graphs.
         issues: the rows that were set aside, in order.
+        notes: what was done to read the file, such as which sheet of a workbook was taken.
     """
 
     benchmark: Benchmark
     survey: Survey
     column: str
     issues: tuple[BadRow, ...]
+    notes: tuple[str, ...] = ()
 
 
 def own_data(
@@ -59,6 +61,8 @@ def own_data(
     active_below: bool = False,
     standardise: bool = True,
     duplicates: str = "majority",
+    id: str = "",
+    sheet: str = "",
 ) -> Benchmark:
     """A benchmark from a file.
 
@@ -77,6 +81,8 @@ def own_data(
         active_below: active is at or below the threshold, not at or above.
         standardise: take the largest organic fragment of a molecule, neutral where that is safe.
         duplicates: what becomes of rows of one molecule that contradict each other: `keep`, `drop` or `majority`.
+        id: column that names the rows, found when absent.
+        sheet: of a workbook; the first that has rows when absent.
     """
     return read_own_data(**table_arguments(locals())).benchmark
 
@@ -98,7 +104,7 @@ def read_own_data(
     """As `own_data`, with all that is known of the rows; the benchmark has no name and no arguments."""
     if not path:
         raise UsageError("no file given; use `mphil train FILE`, or benchmark.path=FILE")
-    column = ""
+    column, notes = "", tuple[str, ...]()
     if Path(path).is_dir():
         if options != EVERYTHING_FOUND:
             raise UsageError(f"{path}: graphs have no columns; leave out smiles, targets and test")
@@ -110,7 +116,7 @@ def read_own_data(
         split = split or "scaffold"
         with row_counter() as counted:
             read = read_table(Path(path), options, [split], progress=counted)
-        survey, column = read.survey, read.roles.smiles
+        survey, column, notes = read.survey, read.roles.smiles, read.table.notes
     # The domain of a molecule is found before its rows are merged: it does not depend on which of them stays.
     domain = find_domain(split, survey, date_format)
     if column:
@@ -136,7 +142,7 @@ def read_own_data(
         provenance={"file": Path(path).name, "split": name, "unusable_rows": [row.row for row in survey.bad]},
     )
     made = replace(made, classes=class_names(survey.targets))
-    return OwnData(made, survey, column, _issues(survey, rows))
+    return OwnData(made, survey, column, _issues(survey, rows), notes)
 
 
 def check_learnable(path: str, survey: Survey) -> Task:
@@ -169,8 +175,9 @@ def class_names(targets: Sequence[Target]) -> tuple[str, ...]:
 
 def _issues(survey: Survey, rows: Sequence[RowStatus]) -> tuple[BadRow, ...]:
     """What was set aside when the table was read, and when its molecules became graphs."""
+    names = [""] * len(survey) if survey.ids is None else survey.ids.values()
     lost = [
-        BadRow(int(survey.row[one.row]), int(survey.line[one.row]), one.status, one.message)
+        BadRow(int(survey.row[one.row]), int(survey.line[one.row]), one.status, one.message, names[one.row])
         for one in rows
         if not one.kept
     ]

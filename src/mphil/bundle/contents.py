@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from pydantic import Field, model_validator
 from torch import Tensor
 
+from mphil.bundle.held_out import HeldOut
 from mphil.config import EncoderConfig, NamedArgs, Settings
 from mphil.task import Task
 from mphil.trust.calibration import Calibration
@@ -121,6 +122,7 @@ class References:
         rows: (m,) number of each in the file it came from, from 0.
         fingerprints: (m, bytes) uint8 packed bits; None when they are no molecules.
         smiles: (m,) canonical spelling; None likewise.
+        names: (m,) what the table calls them; None without such a column.
     """
 
     embeddings: NDArray[np.float32]
@@ -128,6 +130,7 @@ class References:
     rows: NDArray[np.int64]
     fingerprints: NDArray[np.uint8] | None = None
     smiles: Sequence[str] | None = None
+    names: Sequence[str] | None = None
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -146,6 +149,7 @@ class Bundle:
         card: the page that describes it, HTML.
         path: the folder it was read from, or None.
         digest: checksum of its manifest, which names it; empty when it was not read from a folder.
+        held_out: the rows that `trust` was fitted on; None when the bundle keeps none.
     """
 
     config: BundleConfig
@@ -156,3 +160,4 @@ class Bundle:
     card: str = ""
     path: Path | None = None
     digest: str = ""
+    held_out: HeldOut | None = None

@@ -8,7 +8,7 @@ import hashlib
 import io
 import json
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, get_args
 
@@ -24,9 +24,11 @@ from safetensors.torch import save as render_tensors
 from torch import Tensor
 
 from mphil.bundle.contents import Bundle, BundleConfig, References, Score, Trust
+from mphil.bundle.held_out import HeldOut
 from mphil.bundle.manifest import (
     CARD,
     CONFIG,
+    HELD_OUT,
     METRICS,
     MODEL,
     MOLECULES,
@@ -47,6 +49,7 @@ from mphil.trust.conformal import Conformal
 from mphil.trust.ood import Bands
 
 SMILES = "smiles"
+ID = "id"
 
 
 def write_bundle(folder: Path, bundle: Bundle) -> None:
@@ -69,7 +72,9 @@ def write_bundle(folder: Path, bundle: Bundle) -> None:
         CARD: bundle.card.encode(),
     }
     if references.smiles is not None:
-        files[MOLECULES] = _packed(references.smiles)
+        files[MOLECULES] = _packed(references.smiles, references.names)
+    if bundle.held_out is not None:
+        files[HELD_OUT] = bundle.held_out.render()
     write_files(folder, files)
 
 
@@ -94,6 +99,7 @@ def read_bundle(folder: Path | str) -> Bundle:
         card=files[CARD].decode("utf-8", "replace"),
         path=folder,
         digest=digest,
+        held_out=_held_out(folder, files.get(HELD_OUT), config),
     )
 
 
@@ -184,6 +190,13 @@ def _trust(folder: Path, data: bytes, config: BundleConfig) -> Trust:
     return trust
 
 
+def _held_out(folder: Path, data: bytes | None, config: BundleConfig) -> HeldOut | None:
+    try:
+        return None if data is None else HeldOut.parse(data, config.task, molecules=config.molecules is not None)
+    except ValueError as error:
+        raise _unusable(folder / HELD_OUT, str(error)) from None
+
+
 def _references(folder: Path, files: Mapping[str, bytes], config: BundleConfig) -> References:
     path = folder / REFERENCES
     try:
@@ -191,7 +204,7 @@ def _references(folder: Path, files: Mapping[str, bytes], config: BundleConfig) 
     except (SafetensorError, KeyError, ValueError) as error:
         raise _unusable(path, str(error)) from None
     count = len(arrays["rows"]) if "rows" in arrays and arrays["rows"].ndim == 1 else -1
-    smiles = None
+    smiles = names = None
     expected: dict[str, tuple[str, tuple[int | None, ...]]] = {
         "embeddings": ("float32", (count, None)),
         "labels": ("float32", (count, config.task.n_tasks)),
@@ -199,14 +212,15 @@ def _references(folder: Path, files: Mapping[str, bytes], config: BundleConfig) 
     }
     if config.molecules is not None:
         expected["fingerprints"] = ("uint8", (count, BITS // 8))
-        smiles = _unpacked(folder / MOLECULES, files.get(MOLECULES))
+        smiles, names = _unpacked(folder / MOLECULES, files.get(MOLECULES))
         if len(smiles) != count:
             raise _unusable(folder / MOLECULES, f"{len(smiles):,} molecules for {count:,} training graphs")
     if arrays.keys() != expected.keys() or not all(_fits(arrays[name], *expected[name]) for name in expected):
         raise _unusable(path, "its arrays are not those of the training graphs")
     if not np.isfinite(arrays["embeddings"]).all():
         raise _unusable(path, "an embedding is not a finite number")
-    return References(arrays["embeddings"], arrays["labels"], arrays["rows"], arrays.get("fingerprints"), smiles)
+    told = (arrays["embeddings"], arrays["labels"], arrays["rows"], arrays.get("fingerprints"))
+    return References(*told, smiles, names)
 
 
 def _fits(array: NDArray[Any], dtype: str, shape: tuple[int | None, ...]) -> bool:
@@ -214,16 +228,16 @@ def _fits(array: NDArray[Any], dtype: str, shape: tuple[int | None, ...]) -> boo
     return array.dtype == dtype and array.ndim == len(shape) and all(b is None or a == b for a, b in sizes)
 
 
-def _packed(smiles: Any) -> bytes:
-    """Molecules as a gzip CSV of one column, the same bytes every time."""
+def _packed(smiles: Sequence[str], names: Sequence[str] | None) -> bytes:
+    """Molecules, and their names if they have any, as a gzip CSV, the same bytes every time."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow([SMILES])
-    writer.writerows([one] for one in smiles)
-    return gzip.compress(text.getvalue().encode("ascii"), mtime=0)
+    writer.writerow([SMILES] if names is None else [SMILES, ID])
+    writer.writerows([one] for one in smiles) if names is None else writer.writerows(zip(smiles, names, strict=True))
+    return gzip.compress(text.getvalue().encode(), mtime=0)
 
 
-def _unpacked(path: Path, data: bytes | None) -> list[str]:
+def _unpacked(path: Path, data: bytes | None) -> tuple[list[str], list[str] | None]:
     if data is None:
         raise _unusable(path, "it is missing")
     try:
@@ -231,12 +245,15 @@ def _unpacked(path: Path, data: bytes | None) -> list[str]:
             text = file.read(MAX_REFERENCE_BYTES + 1)
         if len(text) > MAX_REFERENCE_BYTES:
             raise _unusable(path, f"it unpacks to more than {MAX_REFERENCE_BYTES:,} bytes")
-        rows = list(csv.reader(io.StringIO(text.decode("ascii"), newline="")))
+        rows = list(csv.reader(io.StringIO(text.decode(), newline="")))
     except (OSError, EOFError, zlib.error, csv.Error, UnicodeDecodeError) as error:
         raise _unusable(path, str(error)) from None
-    if not rows or rows[0] != [SMILES] or any(len(row) != 1 for row in rows):
-        raise _unusable(path, f"not a column called {SMILES}")
-    return [row[0] for row in rows[1:]]
+    if not rows or rows[0] not in ([SMILES], [SMILES, ID]) or any(len(row) != len(rows[0]) for row in rows):
+        raise _unusable(path, f"not a column called {SMILES}, with or without one called {ID}")
+    smiles = [row[0] for row in rows[1:]]
+    if not all(one.isascii() for one in smiles):
+        raise _unusable(path, "a molecule is not written in ASCII")
+    return smiles, [row[1] for row in rows[1:]] if len(rows[0]) == 2 else None
 
 
 def _tensors(path: Path, data: bytes) -> dict[str, Tensor]:

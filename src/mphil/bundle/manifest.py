@@ -30,11 +30,12 @@ CONFIG = "config.json"
 TRUST = "trust.json"
 REFERENCES = "references.safetensors"
 MOLECULES = "references.csv.gz"
+HELD_OUT = "held_out.safetensors"
 METRICS = "metrics.json"
 CARD = "card.html"
 
 REQUIRED = frozenset((MODEL, CONFIG, TRUST, REFERENCES, METRICS, CARD))
-KNOWN = REQUIRED | {MOLECULES}
+KNOWN = REQUIRED | {MOLECULES, HELD_OUT}
 REMEDY = "copy the bundle again, or make it again with `mphil train`"
 
 

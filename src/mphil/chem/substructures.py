@@ -52,7 +52,7 @@ def find_substructures(smiles: str) -> list[Substructure]:
 
 def _parts(mol: Mol, smiles: str) -> Iterator[tuple[Kind, Iterable[int]]]:
     rings = [set(ring) for ring in mol.GetRingInfo().AtomRings()]
-    for ring in _fused(rings):
+    for ring in fused_rings(rings):
         yield "ring", ring
     for ring in rings:
         yield "ring", ring
@@ -65,7 +65,7 @@ def _parts(mol: Mol, smiles: str) -> Iterator[tuple[Kind, Iterable[int]]]:
         yield "fragment", piece
 
 
-def _fused(rings: Sequence[set[int]]) -> list[set[int]]:
+def fused_rings(rings: Sequence[set[int]]) -> list[set[int]]:
     """Rings that share a bond, together."""
     systems: list[set[int]] = []
     for ring in rings:

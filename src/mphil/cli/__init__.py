@@ -22,6 +22,7 @@ from mphil.cli import (
     lab,
     methods,
     predict,
+    report,
     serve,
     train,
 )
@@ -53,7 +54,22 @@ def _options(
     pass
 
 
-for verb in (demo, train, evaluate, predict, explain, serve, export, benchmarks, methods, encoders, check, lab, doctor):
+for verb in (
+    demo,
+    train,
+    evaluate,
+    predict,
+    explain,
+    report,
+    serve,
+    export,
+    benchmarks,
+    methods,
+    encoders,
+    check,
+    lab,
+    doctor,
+):
     verb.add_to(app)
 
 

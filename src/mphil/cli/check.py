@@ -8,7 +8,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from mphil.cli import show
-from mphil.cli.reading import ActiveBelow, DateFormat, Smiles, Standardise, Targets, TestFile, Threshold
+from mphil.cli.reading import (
+    ActiveBelow,
+    DateFormat,
+    Duplicates,
+    Id,
+    Sheet,
+    Smiles,
+    Standardise,
+    Targets,
+    TestFile,
+    Threshold,
+)
 
 if TYPE_CHECKING:
     from mphil.check import Report
@@ -39,6 +50,9 @@ def check(
     threshold: Threshold = None,
     active_below: ActiveBelow = False,
     standardise: Standardise = True,
+    duplicates: Duplicates = None,
+    id_: Id = None,
+    sheet: Sheet = None,
     html: Annotated[Path | None, typer.Option(help="Write the report as a page with pictures.")] = None,
     rows: Annotated[Path | None, typer.Option(help="Write a CSV with the status of every row.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
@@ -58,6 +72,9 @@ def check(
             threshold=threshold,
             active_below=active_below,
             standardise=standardise,
+            duplicates=duplicates or "majority",
+            id=id_,
+            sheet=sheet,
             progress=progress,
         )
     if html:
@@ -81,14 +98,22 @@ def _write_rows(report: Report, path: Path) -> None:
     from mphil.data.spreadsheet import csv_text
     from mphil.files import write_text
 
-    rows = ((one.row, one.status, one.message) for one in report.survey.statuses())
-    write_text(path, csv_text([("row", "status", "message"), *rows]))
+    names = report.names()
+    header = ["row", *(["id"] if names else []), "status", "message"]
+    cells: list[list[object]] = [header]
+    cells += (
+        [one.row + 1, *([names.get(one.row, "")] if names else []), one.status, one.message]
+        for one in report.survey.statuses()
+    )
+    write_text(path, csv_text(cells))
 
 
 def _print(report: Report) -> None:
     facts = report.as_dict()
     aside = facts["set_aside"]
-    typer.echo(f"{report.path}: {facts['rows']:,} rows, {facts['usable']:,} {report.noun}; {aside['rows']:,} set aside")
+    merged = f", {facts['merged']:,} merged" if facts["merged"] else ""
+    count = f"{facts['rows']:,} rows, {facts['usable']:,} {report.noun}; {aside['rows']:,} set aside{merged}"
+    typer.echo(f"{report.path}: {count}")
     for note in facts["notes"]:
         typer.echo(f"note: {note}")
     if report.roles:
@@ -98,8 +123,12 @@ def _print(report: Report) -> None:
             typer.echo(f"and {len(columns) - 2 * SHOWN:,} more columns with a role")
     if aside["rows"]:
         typer.echo("set aside: " + ", ".join(f"{code} {count:,}" for code, count in aside["reasons"].items()))
-        first = [[f"{bad['line']:,}", bad["status"], _safe(bad["message"])] for bad in aside["first"][:SHOWN]]
-        show.table(["line", "reason", "what is wrong"], first)
+        named = any(bad["name"] for bad in aside["first"])
+        first = [
+            [f"{bad['line']:,}", *([_safe(bad["name"])] if named else []), bad["status"], _safe(bad["message"])]
+            for bad in aside["first"][:SHOWN]
+        ]
+        show.table(["line", *(["id"] if named else []), "reason", "what is wrong"], first)
     _print_labels(facts)
     _print_splits(facts)
 
@@ -128,11 +157,15 @@ def _print_splits(facts: dict[str, Any]) -> None:
             domains = "-" if split["domains"] is None else f"{split['domains']:,}"
             rows.append([_safe(name), domains, *counts, f"{split['shared_molecules']:,}"])
     if rows:
-        header = ["split", "domains", "train", "id_val", "id_test", "ood_val", "ood_test", "on two sides"]
+        header = ["split", "domains", "train", "id_val", "id_test", "ood_val", "ood_test", "overlap"]
         show.table(header, rows, title="what each split would look like")
+    if any(split.get("hardness") for split in facts["splits"].values()):
+        typer.echo("how hard each split is, by the median similarity of test molecules to the nearest in training:")
     for name, split in facts["splits"].items():
         if not split["possible"]:
             typer.echo(f"split {_safe(name)} is not possible: {_safe(split['obstacle'])}")
+        if split.get("hardness"):
+            typer.echo(f"split {_safe(name)}: {split['hardness']}")
         for what in split.get("merged", ()):
             typer.echo(f"split {_safe(name)}: {what}")
 
@@ -141,5 +174,5 @@ def _safe(text: str) -> str:
     """Text from a table on its way to a terminal: no control characters, no markup, not too long."""
     from rich.markup import escape
 
-    clean = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
+    clean = show.printable(text)
     return escape(clean if len(clean) <= 160 else f"{clean[:157]}...")

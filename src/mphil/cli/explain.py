@@ -9,6 +9,7 @@ from typing import Annotated, Any, cast
 import typer
 
 from mphil.cli import show
+from mphil.cli.reading import Id, Sheet, Smiles
 from mphil.errors import UsageError
 
 SHOWN = 3
@@ -26,7 +27,9 @@ def explain(
         typer.Argument(help="A table of molecules, or SMILES; without, only the prototypes are explained."),
     ] = None,
     out: Annotated[Path, typer.Option(help="Folder to write: drawings, tables, index.html.")] = Path("explained"),
-    smiles: Annotated[str | None, typer.Option(help="Column of the molecules. (default: found)")] = None,
+    smiles: Smiles = None,
+    id_: Id = None,
+    sheet: Sheet = None,
     target: Annotated[str | None, typer.Option(help="Target that the page is about. (default: the first)")] = None,
     by: Annotated[
         str | None,
@@ -43,7 +46,7 @@ def explain(
     from mphil.predictor import load
 
     predictor = load(bundle)
-    rows = _rows(predictor, molecules or [], smiles, limit)
+    rows = _rows(predictor, molecules or [], {"smiles": smiles, "id": id_, "sheet": sheet}, limit)
     command = " ".join(["mphil", *sys.argv[1:]])
     try:
         report = write_report(predictor, rows, out, target=target or "", by=cast(Any, by), command=command)
@@ -60,18 +63,21 @@ def explain(
     typer.echo(f"open this page: {(out / 'index.html').resolve()}")
 
 
-def _rows(predictor: Any, given: list[str], column: str | None, limit: int) -> Any:
-    """What the arguments stand for: a table, or molecules."""
+def _rows(predictor: Any, given: list[str], told: dict[str, str | None], limit: int) -> Any:
+    """What the arguments stand for: a table, of which something may be told, or molecules."""
     from mphil.chem.parse import SmilesError, parse_smiles
     from mphil.explain.report import Rows, read_rows
 
     files = [text for text in given if Path(text).exists()]
     if len(given) == 1 and files:
-        return read_rows(Path(given[0]), predictor, column=column or "", limit=limit)
+        column, name, sheet = (told[option] or "" for option in ("smiles", "id", "sheet"))
+        return read_rows(Path(given[0]), predictor, column=column, limit=limit, sheet=sheet, name=name)
     if files:
         raise UsageError(f"{files[0]} is a file; give one file, or SMILES")
-    if column:
-        raise UsageError("--smiles names a column of a table; these are molecules")
+    for option, value in told.items():
+        if value:
+            what = "a sheet of a workbook" if option == "sheet" else "a column of a table"
+            raise UsageError(f"--{option} names {what}; these are molecules")
     for text in given:
         try:
             parse_smiles(text)
@@ -81,23 +87,30 @@ def _rows(predictor: Any, given: list[str], column: str | None, limit: int) -> A
 
 
 def _print(report: Any) -> None:
-    """The first substructures of the first molecules."""
+    """The first substructures of the first molecules, and where colours and removal disagree."""
     from rich.markup import escape
 
+    shown = list(zip(report.explained.rows, report.explained.explanations, strict=True))[:SHOWN]
     table = [
         [
-            str(row),
+            escape(_shorten(report.rows.called[row] if report.rows.names else str(row + 1))),
             escape(_shorten(one.smiles)),
-            escape(_shorten(part.smiles)),
+            escape(_shorten(part.title)),
             f"{part.importance:.2f}",
-            part.told_drop,
+            part.told_change,
         ]
-        for row, one in list(zip(report.explained.rows, report.explained.explanations, strict=True))[:SHOWN]
+        for row, one in shown
         for part in one.substructures[:SHOWN]
     ]
     if table:
-        show.table(["row", "molecule", "part", "importance", "drop"], table, title=f"atoms scored by: {report.by}")
+        first = "id" if report.rows.names else "row"
+        header = [first, "molecule", "part", "importance", report.change]
+        show.table(header, table, title=f"atoms scored by: {report.by}")
+    for row, one in shown:
+        if one.disagreement:
+            typer.echo(show.printable(f"{report.rows.called[row]}: {one.disagreement}"))
 
 
-def _shorten(smiles: str) -> str:
-    return smiles if len(smiles) <= 60 else f"{smiles[:57]}..."
+def _shorten(text: str) -> str:
+    shown = show.printable(text)
+    return shown if len(shown) <= 60 else f"{shown[:57]}..."

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from mphil.cli import show
+from mphil.cli.reading import Sheet
 from mphil.errors import DataError, UsageError
 
 
@@ -36,6 +38,15 @@ def predict(
     smiles: Annotated[
         str | None, typer.Option(help="With a bundle: column of the molecules. (default: that of training, or found)")
     ] = None,
+    sheet: Sheet = None,
+    coverage: Annotated[
+        float | None,
+        typer.Option(help="With a bundle: share of conformal sets that hold the true class. (default: 0.9)"),
+    ] = None,
+    weighted: Annotated[
+        bool,
+        typer.Option("--weighted", help="Also give sets weighted for how the rows of FILE differ from held-out ones."),
+    ] = False,
     workers: Annotated[
         int | None, typer.Option(min=0, help="With a bundle: processes that read molecules. (default: by size)")
     ] = None,
@@ -64,25 +75,39 @@ def predict(
     if bundle is None:
         if given:
             raise UsageError(f"{model} is no bundle: make one with `mphil train FILE`, or leave out {given[0]}")
+        if coverage is not None or weighted:
+            raise UsageError("--coverage and --weighted go with a bundle; this is a run")
         _predict_run(model, part, selection, out, json=json)
         return
     if molecules:
-        for option, value in (("--out", out), ("--smiles", smiles), ("--workers", workers), ("--address", address)):
+        for option, value in (
+            ("--out", out),
+            ("--smiles", smiles),
+            ("--sheet", sheet),
+            ("--weighted", weighted or None),
+            ("--workers", workers),
+            ("--address", address),
+        ):
             if value is not None:
                 raise UsageError(f"{option} goes with a file; these are molecules")
-        _predict_molecules(bundle, molecules, json=json)
+        _predict_molecules(bundle, molecules, coverage, json=json)
         return
     if file is None:
         raise UsageError(f"{model} is a bundle; say what to predict: mphil predict {model} FILE")
     if not file.exists():
         raise UsageError(f"{file}: no such file or folder")
+    if file.is_dir():
+        for option, said in (("--sheet", sheet), ("--coverage", coverage is not None), ("--weighted", weighted)):
+            if said:
+                raise UsageError(f"{option} goes with a single file; {file} is a folder")
     if file.is_dir() and _takes_molecules(bundle):
         _predict_folder(bundle, file, out, smiles, workers, engine, address, json=json)
         return
     for option, said in (("--engine", engine != "local"), ("--address", address)):
         if said:
             raise UsageError(f"{option} goes with a folder of tables")
-    _predict_file(bundle, file, out or _beside(file), smiles, workers, json=json)
+    reading = {"column": smiles, "workers": workers, "sheet": sheet or "", "weighted": weighted}
+    _predict_file(bundle, file, out or _beside(file), coverage, reading, json=json)
 
 
 def _molecules(given: list[str]) -> list[str]:
@@ -102,11 +127,11 @@ def _molecules(given: list[str]) -> list[str]:
     return given
 
 
-def _predict_molecules(bundle: Path, molecules: list[str], *, json: bool) -> None:
+def _predict_molecules(bundle: Path, molecules: list[str], coverage: float | None, *, json: bool) -> None:
     """Answers about molecules of the command line: a block of lines for each, or JSON."""
     from mphil.predictor import load
 
-    predictor = load(bundle)
+    predictor = load(bundle, coverage=coverage)
     columns = predictor.predict(molecules).columns()
     if json:
         rows = [dict(zip(columns, cells, strict=True)) for cells in zip(*columns.values(), strict=True)]
@@ -118,7 +143,7 @@ def _predict_molecules(bundle: Path, molecules: list[str], *, json: bool) -> Non
         typer.echo(smiles)
         for name, cells in columns.items():
             if cells[row] not in (None, ""):
-                shown = cells[row] if isinstance(cells[row], str) else show.number(cells[row], 3)
+                shown = show.printable(cells[row]) if isinstance(cells[row], str) else show.number(cells[row], 3)
                 typer.echo(f"  {name}: {shown}")
 
 
@@ -154,16 +179,16 @@ def _predict_run(run: Path, part: str, selection: str, out: Path | None, *, json
     typer.echo(f"{rows} predictions: {path}")
 
 
-def _predict_file(bundle: Path, file: Path, out: Path, smiles: str | None, workers: int | None, *, json: bool) -> None:
+def _predict_file(
+    bundle: Path, file: Path, out: Path, coverage: float | None, reading: dict[str, Any], *, json: bool
+) -> None:
     from mphil.predictor import load
     from mphil.screening import screen_file, screen_graphs
 
-    predictor = load(bundle)
+    predictor = load(bundle, coverage=coverage)
     try:
-        if file.is_dir():
-            summary = screen_graphs(predictor, file, out)
-        else:
-            summary = screen_file(predictor, file, out, column=smiles, workers=workers)
+        screen = screen_graphs if file.is_dir() else partial(screen_file, **reading)
+        summary = screen(predictor, file, out)
     except KeyboardInterrupt:
         typer.echo(
             f"stopped; nothing was written to {out}. Give the same command again, or cut a long table into a folder of "

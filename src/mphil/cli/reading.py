@@ -8,6 +8,8 @@ from typing import Annotated
 import typer
 
 Smiles = Annotated[str | None, typer.Option(help="Column of the molecules. (default: found)")]
+Id = Annotated[str | None, typer.Option("--id", help="Column that names the rows. (default: found)")]
+Sheet = Annotated[str | None, typer.Option(help="Sheet of a workbook. (default: the first that has rows)")]
 Targets = Annotated[list[str] | None, typer.Option(help="Column of labels, one or more. (default: found)")]
 TestFile = Annotated[
     Path | None, typer.Option(help="External test set: another file with the same columns, never trained on.")
@@ -24,4 +26,8 @@ Standardise = Annotated[
     typer.Option(
         "--standardise/--no-standardise", help="Largest organic fragment of each molecule, neutral where safe."
     ),
+]
+Duplicates = Annotated[
+    str | None,
+    typer.Option(help="Rows of one molecule that contradict each other: keep, drop or majority. (default: majority)"),
 ]

@@ -25,6 +25,11 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]], title: str = "")
     Console().print(grid)
 
 
+def printable(text: str) -> str:
+    """Text from a table on its way to a terminal, without control characters."""
+    return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
+
+
 def number(value: float | None, digits: int = 4) -> str:
     return "-" if value is None else f"{value:.{digits}f}"
 

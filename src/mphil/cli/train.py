@@ -8,7 +8,18 @@ from typing import Annotated, Any
 import typer
 
 from mphil.cli import show
-from mphil.cli.reading import ActiveBelow, DateFormat, Smiles, Standardise, Targets, TestFile, Threshold
+from mphil.cli.reading import (
+    ActiveBelow,
+    DateFormat,
+    Duplicates,
+    Id,
+    Sheet,
+    Smiles,
+    Standardise,
+    Targets,
+    TestFile,
+    Threshold,
+)
 from mphil.errors import UsageError
 
 DEFAULT_METHOD = "mphil"
@@ -43,12 +54,9 @@ def train(
     threshold: Threshold = None,
     active_below: ActiveBelow = False,
     standardise: Standardise = True,
-    duplicates: Annotated[
-        str | None,
-        typer.Option(
-            help="Rows of one molecule that contradict each other: keep, drop or majority. (default: majority)"
-        ),
-    ] = None,
+    duplicates: Duplicates = None,
+    id_: Id = None,
+    sheet: Sheet = None,
     preset: Annotated[str | None, typer.Option(help="Named hyperparameters of the method.")] = None,
     config: Annotated[Path | None, typer.Option(help="TOML file with settings.")] = None,
     set_: Annotated[
@@ -85,6 +93,8 @@ def train(
         "active-below": active_below or None,
         "no-standardise": None if standardise else True,
         "duplicates": duplicates,
+        "id": id_,
+        "sheet": sheet,
     }
     flags: dict[str, Any] = {"benchmark": _data(file, benchmark, told), "method": {}}
     if method:
@@ -138,7 +148,7 @@ def _print_data(file: Path, prepared: Any, folder: Path) -> None:
     noun = "molecules" if prepared.own.column else "graphs"
     aside = f"{len(issues):,} rows set aside ({folder / 'issues.csv'})" if issues else "no row set aside"
     typer.echo(f"{file.name}: {survey.rows:,} rows, {len(data.store):,} {noun}; {aside}")
-    for what in survey.assumed:
+    for what in (*prepared.own.notes, *survey.assumed):
         typer.echo(f"note: {what}")
     sizes = " · ".join(f"{part.replace('_', '-')} {size:,}" for part, size in data.split.sizes.items())
     split = data.split.provenance["split"]

@@ -96,7 +96,13 @@ def _contradiction(survey: Survey, group: Group, rule: str) -> dict[int, BadRow]
     lines = ", ".join(str(survey.line[row]) for row in group.rows[:5])
     why = "dropped" if rule == "drop" else "no label has a majority"
     message = f"rows of one molecule (lines {lines}) contradict each other: {why}"
-    return {row: BadRow(int(survey.row[row]), int(survey.line[row]), "contradiction", message) for row in group.rows}
+    names = None if survey.ids is None else survey.ids.values()
+    return {
+        row: BadRow(
+            int(survey.row[row]), int(survey.line[row]), "contradiction", message, "" if names is None else names[row]
+        )
+        for row in group.rows
+    }
 
 
 def _notes(merged: int, conflicts: int, gone: int, rule: str) -> list[str]:

@@ -26,6 +26,8 @@ class TableOptions:
         threshold: from which on a measured target is active; None when the targets are classes.
         active_below: active is at or below the threshold, not at or above.
         standardise: molecules are standardised: largest organic fragment, neutral where that is safe.
+        id: column that names the rows, found when empty.
+        sheet: of a workbook, the first that has rows when empty; a test set that is a workbook has the same.
     """
 
     smiles: str = ""
@@ -34,6 +36,8 @@ class TableOptions:
     threshold: float | None = None
     active_below: bool = False
     standardise: bool = True
+    id: str = ""
+    sheet: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,9 +81,10 @@ def read_table(
     if options.active_below and options.threshold is None:
         raise UsageError("--active-below goes with --threshold")
     cut = None if options.threshold is None else Threshold(options.threshold, options.active_below)
-    table = open_table(path)
+    table = open_table(path, sheet=options.sheet)
     columns = [name for name in splits if name in table.columns or (name not in RULES and not is_file(name))]
-    roles = find_roles(table, smiles=options.smiles or None, targets=options.targets, domains=columns)
+    told: dict[str, Any] = {"smiles": options.smiles or None, "id": options.id or None}
+    roles = find_roles(table, targets=options.targets, domains=columns, **told)
     test = _test_table(Path(options.test), path, roles) if options.test else None
     reading: dict[str, Any] = {"standardised": options.standardise, "workers": workers, "progress": progress}
     survey = survey_table(table, roles, test=test, threshold=cut, **reading)

@@ -75,6 +75,7 @@ def find_roles(
     smiles: str | None = None,
     targets: Sequence[str] = (),
     domains: Sequence[str] = (),
+    id: str | None = None,
 ) -> Roles:
     """Give every column a role: as told, and where nothing is told by what the first rows hold.
 
@@ -83,19 +84,21 @@ def find_roles(
         smiles: column of the molecules.
         targets: columns of labels.
         domains: columns to split by.
+        id: column that names the rows.
 
     Raises:
         UnknownName: the table has no such column.
         DataError: there are no rows, or no column holds molecules.
     """
     told: dict[str, Role] = {}
-    for role, names in (("smiles", [smiles] if smiles else []), ("target", targets), ("domain", domains)):
+    given: dict[Role, Sequence[str]] = {"smiles": [smiles] if smiles else [], "target": targets, "domain": domains}
+    for role, names in {**given, "id": [id] if id else []}.items():
         for name in names:
             if name not in table.columns:
                 raise UnknownName(f"column of {table.path.name}", name, table.columns)
             if name in told:
                 raise UsageError(f"column {name!r} is given as {told[name]} and as {role}; it can be one of them")
-            told[name] = role  # type: ignore[assignment]
+            told[name] = role
     sample = next(table.chunks(SAMPLE), None)
     if sample is None:
         raise DataError(f"{table.path}: there is a header and nothing below it")
@@ -113,7 +116,7 @@ def find_roles(
         targets=_with_role(why, "target", table.columns),
         part=next(iter(_with_role(why, "part", table.columns)), None),
         domains=_with_role(why, "domain", table.columns),
-        id=next(iter(_with_role(why, "id", table.columns)), None),
+        id=id or next(iter(_with_role(why, "id", table.columns)), None),
         why={name: why[name] for name in table.columns},
     )
 

@@ -43,12 +43,14 @@ class BadRow:
         line: the line of the file it begins on, from 1.
         status: code of the reason.
         message: the reason.
+        name: what the table calls it, if anything.
     """
 
     row: int
     line: int
     status: str
     message: str
+    name: str = ""
 
 
 class MergedRow(NamedTuple):
@@ -111,9 +113,10 @@ class Survey:
 
     def statuses(self) -> Iterator[RowStatus]:
         """One status for every row that came in, in order."""
-        bad = {row.row: row for row in self.bad}
+        known = {bad.row: (bad.status, bad.message) for bad in self.bad}
+        known |= {one.row: ("merged", f"same molecule as row {one.into + 1}") for one in self.merged}
         for row in range(self.rows):
-            yield RowStatus(row, bad[row].status, bad[row].message) if row in bad else RowStatus(row, "ok")
+            yield RowStatus(row, *known.get(row, ("ok",)))
 
 
 def survey_table(
@@ -176,12 +179,14 @@ class _Gathered:
         self.recoded += chunk.recoded
         self.rows += len(chunk)
         good = []
+        called = chunk.columns.get(self.roles.id or "")
         for i, (line, found) in enumerate(zip(chunk.lines, described, strict=True)):
             row = self.start + chunk.start + i
             problem = chunk.problems.get(chunk.start + i) or (found if isinstance(found, Problem) else None)
             if problem:
                 where = f"{self.test.path.name}: " if self.test else ""
-                self.bad.append(BadRow(row, line, problem.code, where + problem.message))
+                name = "" if called is None else called[i].strip()
+                self.bad.append(BadRow(row, line, problem.code, where + problem.message, name))
             elif isinstance(found, Described):
                 good.append(i)
                 self.row.append(row)
@@ -203,8 +208,9 @@ class _Gathered:
         targets = tuple(target for target, _ in read)
         row, line = np.array(self.row, np.int64), np.array(self.line, np.int64)
         strange = {position: target.name for target in reversed(targets) for position in target.strange}
+        names = self.ids.values() if self.roles.id else [""] * len(row)
         bad = [
-            BadRow(int(row[at]), int(line[at]), "label", f"its {name!r} is text in a column of numbers")
+            BadRow(int(row[at]), int(line[at]), "label", f"its {name!r} is text in a column of numbers", names[at])
             for at, name in strange.items()
         ]
         survey = Survey(

@@ -105,11 +105,16 @@ class Table:
         return _record_chunks(self, rows, wanted, keep)
 
 
-def open_table(path: Path) -> Table:
+def open_table(path: Path, *, sheet: str = "") -> Table:
     r"""Find out what a file is and which columns it has, by its contents first and its name second.
 
+    Args:
+        path: the file.
+        sheet: of a workbook; the first that has rows when empty.
+
     Raises:
-        UsageError: there is no such file.
+        UsageError: there is no such file, or a sheet is named and it is no workbook.
+        UnknownName: the workbook has no such sheet.
         DataError: it is empty, binary or of a kind we do not read.
 
     Example:
@@ -126,13 +131,13 @@ def open_table(path: Path) -> Table:
     if not head.strip(b"\xef\xbb\xbf \t\r\n"):
         raise DataError(f"{path}: the file is empty")
     if head.startswith(b"PAR1"):
-        return _open_parquet(path)
+        return _open_parquet(_without_sheet(path, sheet))
     suffix = _suffix(path)
     if head.startswith(b"PK\x03\x04") and (suffix in (".xlsx", ".xlsm") or is_workbook(path)):
-        return _open_xlsx(path)
+        return _open_xlsx(path, sheet)
     if head.startswith((b"PK\x03\x04", b"\xd0\xcf\x11\xe0")):
         raise DataError(f"{path}: an old spreadsheet or a zip archive; save the table as .xlsx or CSV")
-    encoding = text_encoding(head, path)
+    encoding = text_encoding(head, _without_sheet(path, sheet))
     if suffix in (".sdf", ".sd") or b"\n$$$$" in head or b"\nM  END" in head:
         return _open_sdf(path, encoding)
     if suffix in (".smi", ".smiles", ".ism"):
@@ -170,6 +175,12 @@ def _free(name: str, taken: set[str], numbers: dict[str, Iterator[int]]) -> str:
     """The name with the first number that makes it new; `numbers` remembers how far each name has come."""
     counter = numbers.setdefault(name, count(2))
     return next(free for number in counter if (free := f"{name} ({number})") not in taken)
+
+
+def _without_sheet(path: Path, sheet: str) -> Path:
+    if sheet:
+        raise UsageError(f"{path} is no workbook and has no sheets; leave out --sheet {sheet}")
+    return path
 
 
 def _suffix(path: Path) -> str:
@@ -268,10 +279,10 @@ def _fitted(record: Record, width: int, keep: bool) -> Record:
     return Record(record.line, kept + [""] * (width - len(kept)), problem)
 
 
-def _open_xlsx(path: Path) -> Table:
+def _open_xlsx(path: Path, wanted: str) -> Table:
     from mphil.data.xlsx import find_sheet, xlsx_records
 
-    sheet, others = find_sheet(path)
+    sheet, others = find_sheet(path, wanted)
     cells = next(xlsx_records(path, sheet)).cells
     while cells and not cells[-1]:
         cells = cells[:-1]
@@ -282,8 +293,8 @@ def _open_xlsx(path: Path) -> Table:
     if not header:
         notes = ("there is no header: the first row already holds a molecule",)
     if others:
-        told = ", ".join(repr(name) for name in others[:5])
-        notes = (*notes, f"sheet {sheet!r} is read; the workbook also has {told}")
+        told = ", ".join(repr(name) for name in others[:5]) + (", ..." if len(others) > 5 else "")
+        notes = (*notes, f"sheet {sheet!r} is read; the workbook also has {told} (--sheet)")
     return Table(path, "xlsx", columns, notes, header=header, fields=tuple(cells) if header else (), sheet=sheet)
 
 

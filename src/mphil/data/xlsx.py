@@ -1,4 +1,4 @@
-"""Excel workbooks as tables: the first sheet that has rows, its cells as text."""
+"""Excel workbooks as tables: a sheet by its name, or the first that has rows, its cells as text."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 from xml.etree.ElementTree import ParseError
 
 from mphil.data.delimited import Record
-from mphil.errors import DataError
+from mphil.errors import DataError, UnknownName
 
 MOST_BYTES = 1_000_000_000
 """Of a workbook when unpacked; a few kilobytes of zip can hold thousands of millions."""
@@ -26,18 +26,22 @@ def is_workbook(path: Path) -> bool:
         return False
 
 
-def find_sheet(path: Path) -> tuple[str, list[str]]:
-    """The first sheet with a cell that is not empty, and the names of the others.
+def find_sheet(path: Path, wanted: str = "") -> tuple[str, list[str]]:
+    """A sheet and the names of the others: the one that is wanted, or else the first with a cell that is not empty.
 
     Raises:
-        DataError: the file is no workbook that can be read, or all its sheets are empty.
+        UnknownName: the workbook has no sheet of that name.
+        DataError: the file is no workbook that can be read, or the sheet is empty, or all are.
     """
     with _workbook(path) as book:
         names = [sheet.title for sheet in book.worksheets]
-        for sheet in book.worksheets:
+        if wanted and wanted not in names:
+            raise UnknownName(f"sheet of {path.name}", wanted, names)
+        for sheet in [book[wanted]] if wanted else book.worksheets:
             if any(cell is not None for row in sheet.iter_rows(values_only=True) for cell in row):
                 return sheet.title, [name for name in names if name != sheet.title]
-    raise DataError(f"{path}: all sheets of the workbook are empty")
+    empty = f"sheet {wanted!r} of the workbook is" if wanted else "all sheets of the workbook are"
+    raise DataError(f"{path}: {empty} empty")
 
 
 def xlsx_records(path: Path, sheet: str) -> Iterator[Record]:

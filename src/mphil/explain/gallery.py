@@ -14,7 +14,7 @@ from mphil.data.progress import row_bar
 from mphil.data.store import GraphStore
 from mphil.explain.atoms import By
 from mphil.explain.molecules import Explanation, atom_scores
-from mphil.explain.parts import part_views
+from mphil.explain.parts import part_matches, part_views
 from mphil.explain.prototypes import (
     COUNTED,
     Floats,
@@ -25,11 +25,13 @@ from mphil.explain.prototypes import (
     neighbourhoods,
     over_represented,
 )
+from mphil.explain.substructures import RankedSubstructure
 from mphil.methods.base import Method
 from mphil.methods.mphil_plus import MPHILPlus
-from mphil.page.gallery import Drawing, ExplainedView, Fragment, GalleryView, PartView, PrototypeView
+from mphil.page.gallery import Drawing, ExplainedView, Fragment, GalleryView, PartRow, PartView, PrototypeView
 from mphil.page.map import MoleculeMap
 from mphil.page.sphere import Cloud, Mark, to_sphere3
+from mphil.task import Task
 
 TRAINING_POINTS = 200
 NEW_POINTS = 100
@@ -45,6 +47,9 @@ PARTS = 4
 """Substructures shown of a molecule."""
 
 PICTURE = (260, 195)
+SMALL = (150, 110)
+"""Pixels of a drawing on the map, and of a part without a name."""
+
 TRAIN = "train"
 MARKS: dict[str, Mark] = {"in domain": "hollow", "borderline": "barred", "out of domain": "crossed"}
 NO_MAP = "There is no map and no group of molecules: the model has no embedding, or kept no training molecules."
@@ -81,8 +86,10 @@ class NewMolecules:
         explanations: (n,) why each is predicted as it is.
         embeddings: (n, p) where the model puts them.
         classes: (n,) class each is taken for.
-        probabilities: (n,) probability of that class.
+        probabilities: (n,) as `mphil predict` shows them: of the positive label; of several classes, of the predicted.
         verdicts: (n,) `in domain`, `borderline`, `out of domain`, or `unknown` where the model cannot tell.
+        shown: (n,) the class whose probability that is.
+        names: (n,) what each is called; empty when they have no names.
     """
 
     explanations: Sequence[Explanation]
@@ -90,12 +97,15 @@ class NewMolecules:
     classes: NDArray[np.int64]
     probabilities: Floats
     verdicts: Sequence[str]
+    shown: NDArray[np.int64]
+    names: Sequence[str] = ()
 
-    def caption(self, number: int, names: Sequence[str]) -> str:
-        """Such as "active, 0.93; out of domain"."""
+    def caption(self, number: int, classes: Sequence[str]) -> str:
+        """Such as "inactive; P(active) = 0.07; out of domain", behind the name of the molecule if it has one."""
         verdict = self.verdicts[number]
-        told = f"{names[self.classes[number]]}, {self.probabilities[number]:.2f}"
-        return told if verdict == UNKNOWN else f"{told}; {verdict}"
+        told = f"{classes[self.classes[number]]}; P({classes[self.shown[number]]}) = {self.probabilities[number]:.2f}"
+        named = f"{self.names[number]}: {told}" if self.names and self.names[number] else told
+        return named if verdict == UNKNOWN else f"{named}; {verdict}"
 
 
 def gallery_view(
@@ -134,7 +144,7 @@ def gallery_view(
         lead=_lead(model, new, centres.shape[1] if real else 0),
         centres=word,
         prototypes=prototypes,
-        explained=[_explained(model, new, i) for i in evenly(count, EXPLAINED).tolist()],
+        explained=_explained(model, new),
         notes=[*notes, *([] if placed else [NO_MAP]), *_left_out(model, new, len(around))],
         making=making,
         map=_map(model, new, centres, [one.nearest for one in around], progress),
@@ -150,18 +160,31 @@ def _parts_of(model: Model) -> list[PartView]:
 
 def _lead(model: Model, new: NewMolecules, slots: int) -> list[str]:
     name = model.method.name
-    sentences = [
-        f"{name} compares every molecule with {slots} prototype{'s' if slots > 1 else ''} of each class. A prototype "
-        "is no molecule: it is a direction that molecules lie near to."
-        if slots
-        else f"{name} has no prototypes; the mean direction of the training molecules of each class stands in for them."
-    ]
+    if isinstance(model.method, MPHILPlus):
+        looked = 0 if model.method.prototypes is None else len(model.method.prototypes)
+        sentences = [
+            f"{name} asks of every molecule how well its atoms match {looked or 'some'} learned parts. On the map, the "
+            "mean direction of the training molecules of each class stands for the class."
+        ]
+    else:
+        sentences = [_prototype_words(name, slots)]
     if new.verdicts and UNKNOWN not in new.verdicts:
         outside = sum(verdict == "out of domain" for verdict in new.verdicts)
         sentences.append(
             f"{outside or 'None'} of the {len(new.verdicts):,} molecules explained here are out of domain."
         )
     return [" ".join(sentences)]
+
+
+def _prototype_words(name: str, slots: int) -> str:
+    if not slots:
+        return (
+            f"{name} has no prototypes; the mean direction of the training molecules of each class stands in for them."
+        )
+    return (
+        f"{name} compares every molecule with {slots} prototype{'s' if slots > 1 else ''} of each class. A prototype "
+        "is no molecule: it is a direction that molecules lie near to."
+    )
 
 
 def _left_out(model: Model, new: NewMolecules, centres: int) -> list[str]:
@@ -176,10 +199,40 @@ def _left_out(model: Model, new: NewMolecules, centres: int) -> list[str]:
     return [f"Shown: {most:,} of {count:,} {what}." for what, most, count in shown if count > most]
 
 
-def _explained(model: Model, new: NewMolecules, number: int) -> ExplainedView:
-    explanation = new.explanations[number]
-    rows = [(part.smiles, f"{part.importance:.2f}", part.told_drop) for part in explanation.substructures[:PARTS]]
-    return ExplainedView(Drawing(explanation.smiles, explanation.svg(), new.caption(number, model.classes)), rows)
+def _explained(model: Model, new: NewMolecules) -> list[ExplainedView]:
+    chosen = evenly(len(new.explanations), EXPLAINED).tolist()
+    matches = _matches_of(model, [new.explanations[i] for i in chosen])
+    views = []
+    for number, matched in zip(chosen, matches, strict=True):
+        explanation = new.explanations[number]
+        drawing = Drawing(explanation.smiles, explanation.svg(), new.caption(number, model.classes))
+        rows = [_row(explanation, part) for part in explanation.substructures[:PARTS]]
+        change = changed_name(model.method.task, model.classes, int(new.shown[number]))
+        views.append(ExplainedView(drawing, rows, explanation.disagreement, change, matched))
+    return views
+
+
+def changed_name(task: Task, classes: Sequence[str], shown: int) -> str:
+    """What the change of a part is a change of."""
+    if task.n_tasks > 1:
+        return f"Change of P({classes[1]}), mean over targets"
+    return f"Change of P({classes[shown]})"
+
+
+def _row(explanation: Explanation, part: RankedSubstructure) -> PartRow:
+    picture = None
+    if not part.name:
+        picture = molecule_svg(explanation.smiles, outline=part.atoms, width=SMALL[0], height=SMALL[1])
+    return PartRow(part.name, part.smiles, f"{part.importance:.2f}", part.told_change, picture)
+
+
+def _matches_of(model: Model, explanations: Sequence[Explanation]) -> list[list[Drawing]]:
+    if not isinstance(model.method, MPHILPlus) or not explanations:
+        return [[] for _ in explanations]
+    store = model.featurise([one.seen for one in explanations])
+    found = part_matches(model.method, store, model.classes, model.task)
+    place = dict(zip(store.index.tolist(), found, strict=True))
+    return [place.get(i, []) for i in range(len(explanations))]
 
 
 def _prototypes(

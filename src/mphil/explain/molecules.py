@@ -15,7 +15,7 @@ from mphil.data.loader import Loader
 from mphil.data.store import GraphStore
 from mphil.errors import DataError
 from mphil.explain.atoms import By, node_scores, relative, ways
-from mphil.explain.substructures import TELLING, RankedSubstructure, rank_substructures
+from mphil.explain.substructures import TELLING, RankedSubstructure, disagreement, rank_substructures
 from mphil.methods.base import Method
 
 BATCH = 64
@@ -33,7 +33,7 @@ class Explanation:
         scores: (n_atoms,) importance as the method gives it; NaN for atoms that the model never saw.
         weights: (n_atoms,) the same between 0 and 1, for drawing; 0 for atoms that the model never saw. All 0 when no
             atom stands out.
-        substructures: parts of the molecule, the most decisive first.
+        substructures: parts of the molecule, those with the highest weights first.
     """
 
     smiles: str
@@ -42,6 +42,11 @@ class Explanation:
     scores: NDArray[np.float64]
     weights: NDArray[np.float64]
     substructures: tuple[RankedSubstructure, ...]
+
+    @property
+    def disagreement(self) -> str:
+        """Where colours and the effect of removing parts disagree, in a sentence; empty where they agree."""
+        return disagreement(self.substructures)
 
     def svg(self, *, outline: bool = True, width: int = 320, height: int = 240) -> str:
         """A drawing in which important atoms glow; the first substructure is outlined if hiding it tells."""

@@ -19,6 +19,9 @@ SHOWN = 12
 LOOKED_AT = 1_000
 """Training molecules in which a part is looked for, evenly spaced when there are more."""
 EXAMPLES = 4
+MATCHES = 3
+"""Parts that are drawn on a molecule somebody asked about."""
+
 BATCH = 256
 
 
@@ -47,6 +50,30 @@ def part_views(
     return [_view(part, weights[:, part], similarity[:, part], node[:, part], store, classes) for part in order[:SHOWN]]
 
 
+def part_matches(method: MPHILPlus, store: GraphStore, classes: Sequence[str], task: int) -> list[list[Drawing]]:
+    """For each molecule, the parts that move the decision most, drawn where they match it.
+
+    Args:
+        method: the trained method.
+        store: the molecules.
+        classes: names of the classes.
+        task: number of the task.
+    """
+    if method.prototypes is None or not len(store):
+        return [[] for _ in range(len(store))]
+    similarity, node = _matches(method, store)
+    weights = part_weights(method, task)
+    moves = similarity * (weights.amax(0) - weights.amin(0))
+    drawn = []
+    for row in range(len(store)):
+        order = moves[row].abs().argsort(descending=True, stable=True)[:MATCHES].tolist()
+        captions = [f"{_name(part, weights, classes)}; similarity {similarity[row, part]:.2f}" for part in order]
+        drawn.append(
+            [_drawing(store, row, int(node[row, part]), told) for part, told in zip(order, captions, strict=True)]
+        )
+    return drawn
+
+
 def part_weights(method: MPHILPlus, task: int) -> Tensor:
     """(classes, M) what a part adds to the logit of each class of a task when it matches perfectly."""
     assert method.prototypes is not None
@@ -69,15 +96,22 @@ def _matches(method: MPHILPlus, store: GraphStore) -> tuple[Tensor, Tensor]:
 def _view(
     part: Tensor, weights: Tensor, similarity: Tensor, node: Tensor, store: GraphStore, classes: Sequence[str]
 ) -> PartView:
-    smiles, drawings = list(store.smiles or ()), []
-    for row in similarity.argsort(descending=True, stable=True)[:EXAMPLES].tolist():
-        atom, begin, end = int(node[row]), int(store.edge_ptr[row]), int(store.edge_ptr[row + 1])
-        source, target = (store.edge_index[:, begin - int(store.edge_ptr[0]) : end - int(store.edge_ptr[0])]).tolist()
-        around = {atom, *(v for u, v in zip(source, target, strict=True) if u == atom)}
-        glow = [float(v == atom) for v in range(int(store.n_nodes[row]))]
-        svg = molecule_svg(smiles[row], weights=glow, outline=sorted(around))
-        drawings.append(Drawing(smiles[row], svg, f"similarity {similarity[row]:.2f}"))
-    speaks = int(weights.argmax())
-    return PartView(
-        f"part {int(part) + 1}, for {classes[speaks]}", speaks, float(weights.max() - weights.min()), drawings
-    )
+    best = similarity.argsort(descending=True, stable=True)[:EXAMPLES].tolist()
+    drawings = [_drawing(store, row, int(node[row]), f"similarity {similarity[row]:.2f}") for row in best]
+    speaks, weight = int(weights.argmax()), float(weights.max() - weights.min())
+    return PartView(f"part {int(part) + 1}, for {classes[speaks]}", speaks, weight, drawings)
+
+
+def _name(part: int, weights: Tensor, classes: Sequence[str]) -> str:
+    return f"part {part + 1}, for {classes[int(weights[:, part].argmax())]}"
+
+
+def _drawing(store: GraphStore, row: int, atom: int, caption: str) -> Drawing:
+    """A molecule in which one atom glows and its neighbours are outlined."""
+    smiles = list(store.smiles or ())[row]
+    first = int(store.edge_ptr[0])
+    begin, end = int(store.edge_ptr[row]) - first, int(store.edge_ptr[row + 1]) - first
+    source, target = store.edge_index[:, begin:end].tolist()
+    around = {atom, *(v for u, v in zip(source, target, strict=True) if u == atom)}
+    glow = [float(v == atom) for v in range(int(store.n_nodes[row]))]
+    return Drawing(smiles, molecule_svg(smiles, weights=glow, outline=sorted(around)), caption)

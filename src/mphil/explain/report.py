@@ -14,7 +14,7 @@ from mphil.data.spreadsheet import csv_text
 from mphil.data.table import open_table
 from mphil.errors import UnknownName, UsageError
 from mphil.explain.atoms import NAMES, By, ways
-from mphil.explain.gallery import Model, gallery_view
+from mphil.explain.gallery import Model, changed_name, gallery_view
 from mphil.explain.prototypes import TrainingMolecules
 from mphil.explain.rows import ExplainedRows, explain_rows
 from mphil.files import replace_folder, write_json
@@ -39,14 +39,24 @@ class Rows:
         smiles: the molecules.
         source: where they come from, for the reader.
         more: whether there are further rows that were left out.
+        names: (n,) what the table calls each row; empty when it has no column of names.
     """
 
     smiles: Sequence[str]
     source: str
     more: bool = False
+    names: Sequence[str] = ()
+
+    @property
+    def called(self) -> list[str]:
+        """What each row is called on a page: its name, or else its number, from 1."""
+        names = self.names or [""] * len(self.smiles)
+        return [name or f"row {row}" for row, name in enumerate(names, start=1)]
 
 
-def read_rows(path: Path, predictor: Predictor, *, column: str = "", limit: int = LIMIT) -> Rows:
+def read_rows(
+    path: Path, predictor: Predictor, *, column: str = "", limit: int = LIMIT, sheet: str = "", name: str = ""
+) -> Rows:
     """The first molecules of a table.
 
     Args:
@@ -54,15 +64,21 @@ def read_rows(path: Path, predictor: Predictor, *, column: str = "", limit: int 
         predictor: the column that it was trained on is taken if the table has it.
         column: of the molecules; found when absent.
         limit: how many rows.
+        sheet: of a workbook; the first with rows when absent.
+        name: column that names the rows; found when absent.
     """
-    table = open_table(path)
+    table = open_table(path, sheet=sheet)
     trained = predictor.bundle.config.molecules
     if not column and trained is not None and trained.column in table.columns:
         column = trained.column
-    column = column or find_roles(table).smiles
-    cells = (cell for chunk in table.chunks(columns=[column]) for cell in chunk.columns[column])
+    roles = find_roles(table, smiles=column or None, id=name or None)
+    wanted = [roles.smiles] if roles.id is None else [roles.smiles, roles.id]
+    chunks = table.chunks(columns=wanted)
+    cells = (row for chunk in chunks for row in zip(*(chunk.columns[one] for one in wanted), strict=True))
     found = list(islice(cells, limit + 1))
-    return Rows(found[:limit], path.name, more=len(found) > limit)
+    kept = found[:limit]
+    names = [row[1].strip() for row in kept] if roles.id else ()
+    return Rows([row[0] for row in kept], path.name, len(found) > limit, names)
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,17 +87,21 @@ class Report:
 
     Attributes:
         folder: where it is.
+        rows: what was to be explained.
         explained: the rows and their explanations.
         by: how atoms were scored.
         notes: what the reader should know.
         summary: the whole in a few plain values.
+        change: what the change of a part is a change of.
     """
 
     folder: Path
+    rows: Rows
     explained: ExplainedRows
     by: By
     notes: tuple[str, ...]
     summary: dict[str, object]
+    change: str
 
 
 def write_report(
@@ -116,7 +136,7 @@ def write_report(
     notes = _notes(predictor, rows, explained)
     view = gallery_view(
         _model(predictor, task),
-        explained.new_molecules(task),
+        explained.new_molecules(task, rows.called if rows.source else ()),
         eyebrow=f"mphil explain · {config.method.name}" + (f" · {rows.source}" if rows.source else ""),
         making=_making(predictor, chosen, command),
         notes=notes,
@@ -127,12 +147,14 @@ def write_report(
     with replace_folder(out) as draft:
         (draft / DRAWINGS).mkdir()
         for row, explanation in zip(explained.rows, explained.explanations, strict=True):
-            (draft / DRAWINGS / f"{row:06d}.svg").write_text(explanation.svg(), encoding="utf-8")
+            (draft / DRAWINGS / f"{row + 1:06d}.svg").write_text(explanation.svg(), encoding="utf-8")
         (draft / MOLECULES).write_text(csv_text(_molecule_rows(rows, explained)), encoding="utf-8")
-        (draft / SUBSTRUCTURES).write_text(csv_text(_substructure_rows(explained)), encoding="utf-8")
+        (draft / SUBSTRUCTURES).write_text(csv_text(_substructure_rows(rows, explained)), encoding="utf-8")
         (draft / PAGE).write_text(render(view), encoding="utf-8")
         write_json(draft / SUMMARY, summary)
-    return Report(out, explained, chosen, notes, summary)
+    several = config.task.kind == "multiclass"
+    change = "change of probability" if several else changed_name(config.task, config.classes, 1).lower()
+    return Report(out, rows, explained, chosen, notes, summary, change)
 
 
 def _model(predictor: Predictor, task: int) -> Model:
@@ -163,7 +185,7 @@ def _notes(predictor: Predictor, rows: Rows, explained: ExplainedRows) -> tuple[
     if removed:
         notes.append(f"{removed:,} molecules have atoms that the model does not see; they are drawn without colour.")
     if len(predictor.bundle.config.targets) > 1:
-        notes.append("The model answers several targets at once: atoms and drops are averaged over all of them.")
+        notes.append("The model answers several targets at once: atoms and changes are averaged over all of them.")
     return tuple(notes)
 
 
@@ -172,7 +194,7 @@ def _making(predictor: Predictor, by: By, command: str) -> list[tuple[str, str]]
     versions = ", ".join(f"{name} {version}" for name, version in config.versions.items())
     told = [
         ("Atoms scored by", NAMES[by]),
-        ("Drop", "of the model's own probability, before calibration, when the part is hidden"),
+        ("Change", "of the model's own probability, before calibration, when the part is hidden"),
         ("Model", f"{config.method.name}, epoch {config.epoch} chosen on {config.selection}, seed {config.seed}"),
         ("Bundle", predictor.bundle.digest[:16] or "not from a folder"),
         ("Trained with", versions),
@@ -182,21 +204,27 @@ def _making(predictor: Predictor, by: By, command: str) -> list[tuple[str, str]]
 
 def _molecule_rows(rows: Rows, explained: ExplainedRows) -> Iterator[list[object]]:
     columns = explained.predictions.columns()
-    yield ["row", "smiles", "drawing", "atom_importance", *columns]
+    named = ["id"] if rows.names else []
+    yield ["row", *named, "smiles", "drawing", "atom_importance", "disagreement", *columns]
     found = dict(zip(explained.rows, explained.explanations, strict=True))
     for row, smiles in enumerate(rows.smiles):
         one = found.get(row)
-        drawing = "" if one is None else f"{DRAWINGS}/{row:06d}.svg"
+        drawing = "" if one is None else f"{DRAWINGS}/{row + 1:06d}.svg"
         weights = "" if one is None else " ".join(f"{weight:.3f}" for weight in one.weights)
-        yield [row, smiles, drawing, weights, *(cells[row] for cells in columns.values())]
+        disagreement = "" if one is None else one.disagreement
+        own = [rows.names[row]] if rows.names else []
+        yield [row + 1, *own, smiles, drawing, weights, disagreement, *(cells[row] for cells in columns.values())]
 
 
-def _substructure_rows(explained: ExplainedRows) -> Iterator[list[object]]:
-    yield ["row", "smiles", "rank", "kind", "part", "atoms", "importance", "drop"]
+def _substructure_rows(rows: Rows, explained: ExplainedRows) -> Iterator[list[object]]:
+    named = ["id"] if rows.names else []
+    yield ["row", *named, "smiles", "rank", "kind", "name", "part", "atoms", "importance", "drop", "change"]
     for row, one in zip(explained.rows, explained.explanations, strict=True):
+        own = [rows.names[row]] if rows.names else []
         for rank, part in enumerate(one.substructures, start=1):
             atoms = " ".join(map(str, part.atoms))
-            yield [row, one.smiles, rank, part.kind, part.smiles, atoms, f"{part.importance:.4f}", f"{part.drop:.4f}"]
+            numbers = [f"{value:.4f}" for value in (part.importance, part.drop, part.change)]
+            yield [row + 1, *own, one.smiles, rank, part.kind, part.name, part.smiles, atoms, *numbers]
 
 
 def _summary(

@@ -30,17 +30,22 @@ class ExplainedRows:
     rows: tuple[int, ...]
     explanations: tuple[Explanation, ...]
 
-    def new_molecules(self, task: int = 0) -> NewMolecules:
-        """The explained rows, for a page about one task."""
+    def new_molecules(self, task: int = 0, names: Sequence[str] = ()) -> NewMolecules:
+        """The explained rows, for a page about one task.
+
+        Args:
+            task: its number.
+            names: (n,) what each row is called, if anything.
+        """
         said, rows = self.predictions, np.array(self.rows, np.int64)
         classes = said.prediction[rows, task]
-        if said.task.kind == "multiclass":
-            chances = said.probability[rows, classes]
-        else:
-            positive = said.probability[rows, task]
-            chances = np.where(classes == 1, positive, 1 - positive)
+        several = said.task.kind == "multiclass"
+        shown = classes if several else np.ones_like(classes)
+        chances = said.probability[rows, shown if several else task]
         verdicts = [UNKNOWN] * len(rows) if said.domain is None else [str(said.domain[row]) for row in rows]
-        return NewMolecules(self.explanations, said.embedding[rows].astype(np.float64), classes, chances, verdicts)
+        embeddings = said.embedding[rows].astype(np.float64)
+        called = [names[row] for row in self.rows] if names else []
+        return NewMolecules(self.explanations, embeddings, classes, chances, verdicts, shown, called)
 
 
 def explain_rows(

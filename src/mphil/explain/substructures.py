@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from mphil.chem.names import name_part
 from mphil.chem.substructures import Kind, Substructure, find_substructures
 from mphil.data.store import GraphStore
 from mphil.errors import DataError
@@ -19,7 +20,10 @@ MOST = 40
 """Substructures of a molecule that are hidden in turn: those with the highest importance."""
 
 TELLING = 1e-3
-"""Differences of a probability below this do not decide the order."""
+"""Differences of a probability below this are rounding."""
+
+NOTABLE = 0.02
+"""Changes of a probability from which on a reader is told of them."""
 
 
 @dataclass(frozen=True)
@@ -30,9 +34,12 @@ class RankedSubstructure:
         kind: `ring`, `group` or `fragment`.
         smiles: the part, `*` where it hangs on the rest.
         atoms: numbers of its atoms.
-        importance: mean importance of its atoms, between 0 and 1.
+        importance: mean importance of its atoms, between 0 and 1: the number that colours them, and the order of parts.
         drop: by how much the probability of the predicted class falls when the part is hidden; negative when the
             prediction becomes more certain. Averaged over the tasks.
+        change: what hiding it does to the probability that `mphil predict` shows: of the positive label, averaged over
+            the tasks; with several classes of the predicted one.
+        name: what a chemist would call it; empty when there is no name for it.
     """
 
     kind: Kind
@@ -40,19 +47,27 @@ class RankedSubstructure:
     atoms: tuple[int, ...]
     importance: float
     drop: float
+    change: float
+    name: str = ""
 
     @property
-    def told_drop(self) -> str:
-        """The drop for a reader, with its sign and without a negative zero."""
-        return f"{round(self.drop, 3) + 0.0:+.3f}"
+    def title(self) -> str:
+        """Its name, or else its spelling."""
+        return self.name or self.smiles
+
+    @property
+    def told_change(self) -> str:
+        """The change for a reader, with its sign and without a negative zero."""
+        return f"{round(self.change, 3) + 0.0:+.3f}"
 
 
 def rank_substructures(
     method: Method, store: GraphStore, graph: int, importance: NDArray[np.float64]
 ) -> list[RankedSubstructure]:
-    """The substructures of a molecule, those without which the prediction suffers most first.
+    """The substructures of a molecule, those with the highest mean importance of their atoms first.
 
-    Of parts whose drops hardly differ, the one with the higher mean importance comes first.
+    The atoms are coloured by the same numbers, so that colours and order agree. Of equal parts, the one without which
+    the prediction suffers more comes first.
 
     Args:
         method: a trained method.
@@ -62,19 +77,48 @@ def rank_substructures(
     """
     if store.smiles is None:
         raise DataError("substructures belong to molecules, and these graphs have no SMILES")
-    found = find_substructures(store.smiles[graph])
+    smiles = store.smiles[graph]
+    found = find_substructures(smiles)
     means = [float(importance[list(part.atoms)].mean()) for part in found]
     best = sorted(range(len(found)), key=lambda i: (-round(means[i], 6), found[i].smiles, found[i].atoms))[:MOST]
     parts = [found[i] for i in best]
+    effects = _effects(method, store, graph, parts)
     ranked = [
-        RankedSubstructure(part.kind, part.smiles, part.atoms, means[i], drop)
-        for i, part, drop in zip(best, parts, _drops(method, store, graph, parts), strict=True)
+        RankedSubstructure(part.kind, part.smiles, part.atoms, means[i], *effect, name_part(smiles, part.atoms))
+        for i, part, effect in zip(best, parts, effects, strict=True)
     ]
-    return sorted(ranked, key=lambda part: (-round(part.drop / TELLING), -round(part.importance, 6)))
+    return sorted(ranked, key=lambda part: (-round(part.importance, 6), -round(part.drop / TELLING)))
 
 
-def _drops(method: Method, store: GraphStore, graph: int, parts: Sequence[Substructure]) -> list[float]:
-    """Fall of the probability of the predicted class when each part is hidden, one at a time."""
+def disagreement(parts: Sequence[RankedSubstructure]) -> str:
+    """Where the colours and the effect of removal point to different parts, in a sentence; empty where they agree.
+
+    Args:
+        parts: of one molecule, in the order of their importance.
+    """
+    if not parts:
+        return ""
+    if all(abs(part.drop) < NOTABLE for part in parts):
+        return "No single part decides: hiding any of them hardly changes the probability."
+    first, strongest = parts[0], max(parts, key=lambda part: part.drop)
+    if first.drop <= -NOTABLE:
+        return (
+            f"Colour and removal disagree: the most coloured part, {first.title}, speaks against the prediction, which "
+            f"becomes more certain without it (change of the probability {first.told_change})."
+        )
+    shared = len(set(first.atoms) & set(strongest.atoms))
+    same_place = 2 * shared >= min(len(first.atoms), len(strongest.atoms))
+    if not same_place and strongest.drop >= max(NOTABLE, 2 * first.drop):
+        return (
+            f"Colour and removal disagree: the most coloured part is {first.title} (change of the probability without "
+            f"it {first.told_change}), but the prediction depends most on {strongest.title} "
+            f"({strongest.told_change})."
+        )
+    return ""
+
+
+def _effects(method: Method, store: GraphStore, graph: int, parts: Sequence[Substructure]) -> list[tuple[float, float]]:
+    """What hiding each part does, one at a time: fall of the predicted class, change of the class that is shown."""
     if not parts:
         return []
     n_nodes = int(store.n_nodes[graph])
@@ -86,7 +130,10 @@ def _drops(method: Method, store: GraphStore, graph: int, parts: Sequence[Substr
     device = next(method.parameters()).device
     with evaluating(method):
         chances = class_probabilities(method.predict(batch.to(device)), method.task)
-    chosen = chances[:1].argmax(-1, keepdim=True).expand(len(kept), -1, -1)
-    chance = chances.gather(-1, chosen).mean((1, 2))
-    drops: list[float] = (chance[0] - chance[1:]).tolist()
-    return drops
+    predicted = chances[:1].argmax(-1, keepdim=True)
+    shown = predicted if method.task.kind == "multiclass" else torch.ones_like(predicted)
+    of_predicted, of_shown = (
+        chances.gather(-1, chosen.expand(len(kept), -1, -1)).mean((1, 2)) for chosen in (predicted, shown)
+    )
+    drops, changes = of_predicted[0] - of_predicted[1:], of_shown[1:] - of_shown[0]
+    return list(zip(drops.tolist(), changes.tolist(), strict=True))

@@ -14,6 +14,7 @@ from mphil.page.svg import bar_chart, line_chart
 from mphil.page.text import MISSING, escape, listing
 from mphil.page.verdict import METRIC_NAMES
 from mphil.page.view import PART_NAMES
+from mphil.page.worth import verdict_section, weighted_section
 
 Values = Mapping[str, Any]
 
@@ -47,7 +48,9 @@ def card_page(config: Values, metrics: Values, trust: Values, weights: str) -> s
         _scores(config, metrics),
         _probabilities(metrics, trust),
         _sets(config, metrics, trust),
+        weighted_section(metrics, trust),
         _domain(metrics, trust),
+        verdict_section(metrics),
     ]
     sections = [
         *(measured if _tested(metrics) else [_untested(config, trust)]),
@@ -265,7 +268,8 @@ def _data(config: Values) -> str:
     ]
     reading = config["molecules"]
     if reading is not None:
-        entries.insert(1, ("Molecules", f"column “{reading['column']}”, canonical spelling, salts and fragments kept"))
+        whole = "salts and fragments kept" if reading["standardised"] == "none" else "the largest organic fragment"
+        entries.insert(1, ("Molecules", f"column “{reading['column']}”, canonical spelling, {whole}"))
     return section(
         "data",
         "Data",
@@ -287,8 +291,8 @@ def _limits(config: Values, metrics: Values, trust: Values) -> str:
     ]
     if config["molecules"]:
         texts.append(
-            "A molecule is its graph: no conformers, no tautomers or charge states beyond what is written, salts "
-            "counted as part of the molecule."
+            "A molecule is its graph: no conformers, no tautomers beyond what is written"
+            + (", salts counted as part of the molecule." if config["molecules"]["standardised"] == "none" else ".")
         )
     texts += [f"Left out: {what}, because {why}." for what, why in metrics["left_out"].items()]
     return section("limits", "Limits", *(paragraph(_plain(text)) for text in texts))

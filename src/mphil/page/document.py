@@ -64,11 +64,12 @@ def paragraph(text: str, kind: str = "") -> str:
 
 @dataclass(frozen=True)
 class Cell:
-    """A cell of a table: text, the palette colour of the dot before it, and whether it stands out."""
+    """A cell of a table: text, the palette colour of the dot before it, whether it stands out, and a drawing above."""
 
     text: str
     dot: str = ""
     strong: bool = False
+    svg: str = ""
 
 
 @dataclass(frozen=True)
@@ -148,7 +149,7 @@ def _cell(cell: str | Cell, column: int, kind: str) -> str:
     cell = Cell(cell) if isinstance(cell, str) else cell
     text = _whole_words(cell.text) if kind == "running" else escape(cell.text)
     text = f"<strong>{text}</strong>" if cell.strong else text
-    content = (dot(cell.dot) if cell.dot else "") + text
+    content = (image(cell.svg, cell.text) if cell.svg else "") + (dot(cell.dot) if cell.dot else "") + text
     tag, scope = ("td", "") if column else ("th", ' scope="row"')
     return f"<{tag}{scope}{_class(kind)}>{content}</{tag}>"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from mphil.page.document import RowGroup, dot, facts, image, page, paragraph, resource, section, table
+from mphil.page.document import Cell, RowGroup, dot, facts, image, page, paragraph, resource, section, table
 from mphil.page.map import MoleculeMap, map_scripts, molecule_map
 from mphil.page.palette import CLASSES
 from mphil.page.text import escape
@@ -87,16 +87,41 @@ class PartView:
 
 
 @dataclass(frozen=True)
+class PartRow:
+    """A substructure of a molecule, as text.
+
+    Attributes:
+        name: what a chemist would call it, empty when there is no name.
+        smiles: its spelling.
+        importance: mean importance of its atoms.
+        change: of the probability when it is hidden.
+        svg: the molecule with the part outlined, for a part without a name.
+    """
+
+    name: str
+    smiles: str
+    importance: str
+    change: str
+    svg: str | None = None
+
+
+@dataclass(frozen=True)
 class ExplainedView:
     """A molecule with the reasons for its prediction.
 
     Attributes:
         drawing: its decisive atoms.
-        rows: (substructure, importance, drop) of the first substructures, as text.
+        rows: the first substructures.
+        disagreement: where the colours and the effect of removal disagree, in a sentence.
+        change: what the change of a part is a change of.
+        matches: what the method looks for, drawn where it was found.
     """
 
     drawing: Drawing
-    rows: Sequence[tuple[str, str, str]]
+    rows: Sequence[PartRow]
+    disagreement: str = ""
+    change: str = "Change"
+    matches: Sequence[Drawing] = ()
 
 
 @dataclass(frozen=True)
@@ -160,13 +185,14 @@ def _explained(view: GalleryView) -> str:
     if not view.explained:
         return ""
     text = (
-        "The deeper the colour of an atom, the more it spoke for the prediction. The table has the parts of the "
-        "molecule without which the probability of the predicted class falls most; the first is outlined if it falls."
+        "The deeper the colour of an atom, the more it contributed to the prediction. The tables list the parts of a "
+        "molecule by the mean of the same numbers over their atoms; the first is outlined if the model is less certain "
+        "without it. Change: what becomes of the probability when the part is hidden from the model."
     )
     articles = [
         f"<article>{image(one.drawing.svg, f'{one.drawing.smiles}, decisive atoms')}"
         f"<h3>{escape(one.drawing.caption)}</h3>"
-        f'<p class="smiles"><code>{escape(one.drawing.smiles)}</code></p>{_parts(one)}</article>'
+        f'<p class="smiles"><code>{escape(one.drawing.smiles)}</code></p>{_parts(one)}{_matches(one)}</article>'
         for one in view.explained
     ]
     return section("molecules", "Your molecules", paragraph(text), f'<div class="explained">{"".join(articles)}</div>')
@@ -175,7 +201,17 @@ def _explained(view: GalleryView) -> str:
 def _parts(one: ExplainedView) -> str:
     if not one.rows:
         return paragraph("It has no part that could be hidden.", "note")
-    return table("Parts, the most decisive first", ["Part", "Importance", "Drop"], [RowGroup(list(one.rows))])
+    rows: list[list[str | Cell]] = [
+        [Cell(row.name or row.smiles, svg=row.svg or ""), row.importance, row.change] for row in one.rows
+    ]
+    told = paragraph(_plain(one.disagreement), "note") if one.disagreement else ""
+    return told + table("Parts, the most coloured first", ["Part", "Importance", one.change], [RowGroup(rows)])
+
+
+def _matches(one: ExplainedView) -> str:
+    if not one.matches:
+        return ""
+    return f'<h4>What the model looks for, found here</h4><div class="cards">{_cards(one.matches)}</div>'
 
 
 def _looked_for(view: GalleryView) -> str:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from importlib.metadata import version
@@ -12,8 +13,10 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from mphil.bundle import Bundle, read_bundle
+from mphil.chem.novelty import Seen
 from mphil.data.loader import Loader
 from mphil.data.molecules import OK, SMALL
 from mphil.data.pool import run
@@ -22,12 +25,15 @@ from mphil.errors import UsageError
 from mphil.methods.base import Method, build_method
 from mphil.predictor.asking import Advance, Outputs, ask, distance
 from mphil.predictor.molecules import JOB, Molecules, as_molecules, cleaned
-from mphil.predictor.predictions import Floats, Predictions
+from mphil.predictor.predictions import Floats, Numbers, Predictions
+from mphil.predictor.promises import Shift, with_coverage
 from mphil.trust.neighbours import most_similar
+from mphil.trust.ood import VERDICTS
 
 BATCH = 256
 """Graphs that go through the model at a time."""
 
+IN_DOMAIN = VERDICTS[0]
 NOT_FINITE = ("not-finite", "the model gives no finite number for it")
 
 
@@ -42,6 +48,7 @@ class Predictor:
     Attributes:
         bundle: what it was made of.
         method: the trained method, in evaluation mode.
+        shift: how the molecules that are asked about are drawn, if that was found out; see `adapt`.
 
     Example:
         >>> import mphil
@@ -58,6 +65,7 @@ class Predictor:
         method = build_method(config.method.name, config.task, config.encoder, config.method.args)
         method.load_state_dict(bundle.state)
         self.method: Method = method.to(device).eval()
+        self.shift: Shift | None = None
 
     @property
     def takes_molecules(self) -> bool:
@@ -90,6 +98,22 @@ class Predictor:
         job, options = self.reading
         return self.answer(as_molecules(run(job, rows, options, workers=workers), len(rows), options["schema"]))
 
+    def adapt(self, smiles: Sequence[str]) -> Predictor:
+        """The same model for molecules that are drawn like these: its answers also have weighted conformal sets.
+
+        Args:
+            smiles: some of the molecules that will be asked about, or all of them; labels are not needed.
+
+        Raises:
+            UsageError: there are too few molecules, or the bundle keeps no labelled held-out rows.
+        """
+        molecules = self.read(smiles)
+        distance = self.answer(molecules).ood_score[molecules.kept]
+        known = np.isfinite(distance)
+        twin = copy.copy(self)
+        twin.shift = Shift.fit(self.bundle, molecules.fingerprints[known], distance[known])
+        return twin
+
     @property
     def reading(self) -> tuple[str, dict[str, Any]]:
         """The job, and its options, that reads rows of SMILES as they were read in training (see `data.pool`)."""
@@ -109,7 +133,10 @@ class Predictor:
         assert references.fingerprints is not None
         assert references.smiles is not None
         place, alike = most_similar(molecules.fingerprints, references.fingerprints)
-        answers = self._judge(molecules.store, similarity=alike).spread(kept, molecules.rows)
+        judged = self._judge(molecules.store, similarity=alike)
+        answers = (self.shift.apply(judged, molecules.fingerprints) if self.shift else judged).spread(
+            kept, molecules.rows
+        )
         status, message = list(answers.status), list(answers.message)
         for issue in molecules.issues:
             status[issue.row], message[issue.row] = issue.status, issue.message
@@ -118,6 +145,7 @@ class Predictor:
         changed = np.zeros(molecules.rows, bool)
         changed[kept] = molecules.changed > 0
         _, options = self.reading
+        names = references.names
         spelling = dict(zip(kept.tolist(), molecules.store.smiles or (), strict=True))
         return replace(
             answers,
@@ -127,8 +155,32 @@ class Predictor:
             nearest=nearest,
             nearest_smiles=["" if place < 0 else references.smiles[place] for place in nearest.tolist()],
             similarity=similarity,
+            nearest_name=None if names is None else ["" if place < 0 else names[place] for place in nearest.tolist()],
+            reason=self._reasons(answers.domain, spelling, nearest, similarity),
             changed=changed if options["standardised"] else None,
         )
+
+    @cached_property
+    def _seen(self) -> Seen:
+        """What occurs in the training molecules."""
+        return Seen.of(self.bundle.references.smiles or ())
+
+    def _reasons(
+        self, verdicts: NDArray[np.str_] | None, spelling: Mapping[int, str], nearest: Numbers, similarity: Floats
+    ) -> list[str] | None:
+        """Why each molecule is not in domain; empty for those that are."""
+        if verdicts is None:
+            return None
+        references = self.bundle.references
+        assert references.smiles is not None
+        told = [""] * len(nearest)
+        for row in np.flatnonzero((verdicts != "") & (verdicts != IN_DOMAIN)).tolist():
+            place = int(nearest[row])
+            closest = references.names[place] if references.names and references.names[place] else ""
+            closest = closest or references.smiles[place]
+            first = f"the nearest training molecule, {closest}, has similarity {similarity[row]:.2f}"
+            told[row] = "; ".join([first, *self._seen.missing(spelling[row])])
+        return told
 
     def predict_graphs(self, store: GraphStore, advance: Advance = lambda done: None) -> Predictions:
         """Answer about graphs of the kind the model was trained on; `advance` is told how many more are done.
@@ -184,15 +236,18 @@ class Predictor:
         return said.spread(kept, len(store), *NOT_FINITE)
 
 
-def load(path: Path | str, *, device: str = "cpu") -> Predictor:
+def load(path: Path | str, *, device: str = "cpu", coverage: float | None = None) -> Predictor:
     """A predictor from the folder of a bundle.
 
     Args:
         path: what `mphil train FILE` calls the bundle.
         device: where the model works.
+        coverage: share of conformal sets that hold the true class on rows like the held-out ones; that of the bundle
+            when absent.
 
     Raises:
-        UsageError: there is no bundle in the folder.
+        UsageError: there is no bundle in the folder, or it keeps no rows to make sets for another coverage from.
         IntegrityError: the bundle is damaged, or not one that this version reads.
     """
-    return Predictor(read_bundle(path), device=device)
+    bundle = read_bundle(path)
+    return Predictor(bundle if coverage is None else with_coverage(bundle, coverage), device=device)

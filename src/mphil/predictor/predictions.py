@@ -39,6 +39,10 @@ class Predictions:
         nearest: (n,) the most similar training molecule, its place among the references; None likewise.
         nearest_smiles: (n,) its canonical spelling; None likewise.
         similarity: (n,) its Tanimoto similarity; None likewise.
+        nearest_name: (n,) what the training table calls it; None when it had no column of names.
+        reason: (n,) why a molecule is not in domain, in words; None likewise as `nearest`.
+        weighted_sets: (n, tasks, classes) the plausible classes, held-out rows weighted for how these rows are drawn;
+            None when they were not asked for.
         changed: (n,) whether standardisation changed the molecule; None when the bundle does not standardise.
     """
 
@@ -59,6 +63,9 @@ class Predictions:
     nearest_smiles: Sequence[str] | None = None
     similarity: Floats | None = None
     changed: NDArray[np.bool_] | None = None
+    nearest_name: Sequence[str] | None = None
+    reason: Sequence[str] | None = None
+    weighted_sets: NDArray[np.bool_] | None = None
 
     def __len__(self) -> int:
         return len(self.status)
@@ -100,6 +107,7 @@ class Predictions:
             ood_score=wide(self.ood_score, np.nan),
             embedding=wide(self.embedding, np.nan),
             sets=wide(self.sets, False),
+            weighted_sets=wide(self.weighted_sets, False),
             domain=wide(self.domain, ""),
             prototype=wide(self.prototype, -1),
         )
@@ -108,9 +116,10 @@ class Predictions:
         """The table to show: name to its n cells, None where there is nothing to say.
 
         One task gives `prediction`, `probability` (of the positive label; with several classes of the predicted one,
-        and then a `probability_CLASS` each), `conformal_set` and `prototype`; several tasks give these for each, as
-        `prediction_TARGET`. Then follow `ood_score`, `domain`, `nearest_training_molecule`, `similarity`,
-        `standardised_smiles` (where standardisation changed the molecule), `status` and `message`.
+        and then a `probability_CLASS` each), `conformal_set`, `conformal_set_weighted` and `prototype`; several tasks
+        give these for each, as `prediction_TARGET`. Then follow `ood_score`, `domain`, `domain_reason`,
+        `nearest_training_id`, `nearest_training_molecule`, `similarity`, `standardised_smiles` (where standardisation
+        changed the molecule), `status` and `message`.
         What the bundle or the method does not have is no column.
 
         A set is written `{inactive|active}`, a prototype `active#2`: its class and its number, from 1.
@@ -122,6 +131,10 @@ class Predictions:
         table["ood_score"] = _numbers(self.ood_score)
         if self.domain is not None:
             table["domain"] = _texts(self.domain)
+        if self.domain is not None and self.reason is not None:
+            table["domain_reason"] = _texts(self.reason)
+        if self.nearest_name is not None:
+            table["nearest_training_id"] = _texts(self.nearest_name)
         if self.nearest_smiles is not None and self.similarity is not None:
             table["nearest_training_molecule"] = _texts(self.nearest_smiles)
             table["similarity"] = _numbers(self.similarity)
@@ -142,9 +155,10 @@ class Predictions:
             columns |= {f"probability_{name}": _numbers(self.probability[:, c]) for c, name in enumerate(self.classes)}
         else:
             columns["probability"] = _numbers(self.probability[:, number])
-        if self.sets is not None:
-            rows = zip(chosen, self.sets[:, number].tolist(), strict=True)
-            columns["conformal_set"] = [None if c < 0 else self._set(members) for c, members in rows]
+        for name, sets in (("conformal_set", self.sets), ("conformal_set_weighted", self.weighted_sets)):
+            if sets is not None:
+                rows = zip(chosen, sets[:, number].tolist(), strict=True)
+                columns[name] = [None if c < 0 else self._set(members) for c, members in rows]
         if self.prototype is not None:
             slots = zip(chosen, self.prototype[:, number].tolist(), strict=True)
             columns["prototype"] = [None if c < 0 else f"{self.classes[c]}#{slot + 1}" for c, slot in slots]

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,7 @@ from mphil.benchmarks.base import Benchmark
 from mphil.benchmarks.table import OwnData
 from mphil.bundle import Bundle, BundleConfig, MoleculeReading, References, Trust
 from mphil.bundle.folder import trust_values, weights_digest
+from mphil.bundle.held_out import HeldOut
 from mphil.chem.fingerprint import NAME
 from mphil.chem.schema import SCHEMAS
 from mphil.chem.standardise import NAME as PARENT
@@ -25,6 +26,7 @@ from mphil.predictor.asking import best_score, distance
 from mphil.predictor.core import Predictor
 from mphil.product.fitting import fit_trust, measure
 from mphil.product.forest import TESTED
+from mphil.product.worth import measured_worth
 from mphil.provenance import NUMERICS, versions
 from mphil.training.checkpoint import Checkpoints
 from mphil.training.run import Run
@@ -97,6 +99,7 @@ def assemble(
         rows=data.store.index[train].numpy(),
         fingerprints=None if fingerprints is None else fingerprints[train.numpy()],
         smiles=None if data.store.smiles is None else [data.store.smiles[i] for i in train.tolist()],
+        names=_names(prepared.own, data.store.index[train].tolist()) if fingerprints is not None else None,
     )
     distances: dict[str, NDArray[np.float64]] = {
         part: distance(score, outputs[part], references, data.task, _similarity(fingerprints, graphs, train))
@@ -105,7 +108,7 @@ def assemble(
     }
     trust = fit_trust(held, outputs[held], labels[held], data.task, score, distances[held])
     tested = [part for part in TESTED if part in parts]
-    metrics = {
+    metrics: dict[str, Any] = {
         "metric": data.task.metric,
         "selection": rule,
         "epoch": draft.config.epoch,
@@ -120,9 +123,30 @@ def assemble(
             data.task,
         ),
     }
-    bundle = replace(draft, trust=trust, references=references, metrics=metrics)
+    probability = {part: trust.calibration.apply(outputs[part].logits) for part in (held, *tested)}
+    bits = {} if fingerprints is None else {part: fingerprints[parts[part].numpy()] for part in (held, *tested)}
+    none = np.empty((len(labels[held]), 0), np.uint8)
+    kept = HeldOut(probability[held], labels[held].astype(np.float32), distances[held], bits.get(held, none))
+    metrics["trust"] |= measured_worth(
+        trust,
+        kept,
+        {part: probability[part] for part in tested},
+        labels,
+        distances,
+        {part: bits[part] for part in tested if part in bits},
+        data.task,
+    )
+    bundle = replace(draft, trust=trust, references=references, metrics=metrics, held_out=kept)
     card = card_page(bundle.config.model_dump(mode="json"), metrics, trust_values(trust), weights_digest(bundle.state))
     return replace(bundle, card=card)
+
+
+def _names(own: OwnData, rows: Sequence[int]) -> list[str] | None:
+    """What the table calls its rows; None without such a column."""
+    if own.survey.ids is None:
+        return None
+    called = dict(zip(own.survey.row.tolist(), own.survey.ids.values(), strict=True))
+    return [called[row] for row in rows]
 
 
 def _similarity(fingerprints: NDArray[np.uint8] | None, graphs: Tensor, train: Tensor) -> NDArray[np.float64] | None:

@@ -82,7 +82,9 @@ def prepare(wanted: Wanted, *, selection: str = "") -> Prepared:
     given.pop("name", None)
     args = check_arguments(own_data, given, "benchmark own-data")
     own = read_own_data(**table_arguments(args))
-    data = replace(own.benchmark, name="own-data", args=args)
+    # What only names rows does not make another training, and what nobody asked for is not recorded.
+    recorded = {name: value for name, value in args.items() if name != "id" and (name != "sheet" or value)}
+    data = replace(own.benchmark, name="own-data", args=recorded)
     rule = choosing_part(data, selection)
     train = {"patience_on": rule} | train_defaults(len(data.split.train), wanted.get("train"))
     rest = {section: values for section, values in wanted.items() if section != "benchmark"}

@@ -60,9 +60,10 @@ def check_free(out: Path, method: str) -> None:
 
 
 def issue_table(issues: Sequence[BadRow]) -> str:
-    """The rows that were set aside, as CSV; rows count from 1 below the header, lines from 1."""
-    rows = ([bad.row + 1, bad.line, bad.status, bad.message] for bad in issues)
-    return csv_text([["row", "line", "status", "message"], *rows])
+    """The rows that were set aside, as CSV; rows count from 1 below the header, lines from 1; names where there are."""
+    named = any(bad.name for bad in issues)
+    rows = ([bad.row + 1, bad.line, *([bad.name] if named else []), bad.status, bad.message] for bad in issues)
+    return csv_text([["row", "line", *(["id"] if named else []), "status", "message"], *rows])
 
 
 def parts_table(own: OwnData) -> str:
@@ -77,7 +78,7 @@ def parts_table(own: OwnData) -> str:
     kept = zip(survey.row.tolist(), survey.line.tolist(), names, strict=True)
     rows = [(row, line, name, molecule[row], part.get(row, "")) for row, line, name in kept]
     rows += [(one.row, one.line, one.name, molecule[one.into], part.get(one.into, "")) for one in survey.merged]
-    rows += [(bad.row, bad.line, "", "", "") for bad in own.issues if bad.row not in molecule]
+    rows += [(bad.row, bad.line, bad.name, "", "") for bad in own.issues if bad.row not in molecule]
     header: list[list[object]] = [["row", "line", "id", "smiles", "part"]]
     cells: list[list[object]] = [*header, *([row + 1, *rest] for row, *rest in sorted(rows))]
     return csv_text(cells if survey.ids is not None else [[*row[:2], *row[3:]] for row in cells])

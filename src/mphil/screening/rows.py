@@ -92,19 +92,20 @@ class Source:
         return max(0, marks - int(self.table.header))
 
 
-def open_source(path: Path, *, column: str | None = None, usual: str = "") -> Source:
+def open_source(path: Path, *, column: str | None = None, usual: str = "", sheet: str = "") -> Source:
     """Open a table and find its molecules.
 
     Args:
         path: the file.
         column: of the molecules, as the user says.
         usual: the column that the model was trained on, taken when the table has it and the user says nothing.
+        sheet: of a workbook; the first that has rows when empty.
 
     Raises:
         UsageError: there is no such file or column.
         DataError: it cannot be read, or no column holds molecules.
     """
-    table = open_table(path)
+    table = open_table(path, sheet=sheet)
     if column and column not in table.columns:
         raise UnknownName(f"column of {path.name}", column, table.columns)
     chosen = column or (usual if usual in table.columns else find_roles(table).smiles)

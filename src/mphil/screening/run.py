@@ -74,6 +74,8 @@ def screen_file(
     out: Path,
     *,
     column: str | None = None,
+    sheet: str = "",
+    weighted: bool = False,
     workers: int | Crew | None = None,
     progress: bool = True,
     watch: Advance = lambda rows: None,
@@ -87,6 +89,8 @@ def screen_file(
         path: CSV, TSV, parquet, SDF or .smi; also gzip.
         out: CSV or TSV, also gzip, or parquet, by its name.
         column: of the molecules; that of training, or found, when absent.
+        sheet: of a workbook; the first that has rows when empty.
+        weighted: also give conformal sets that are weighted for how the first rows of the table are drawn.
         workers: processes that read molecules, or a crew of them; None chooses by the number of rows and cores.
         progress: show a bar when there is a terminal.
         watch: told after every piece how many rows more are done; what it raises ends the work.
@@ -102,11 +106,14 @@ def screen_file(
     if out.exists() and path.exists() and out.samefile(path):
         raise UsageError(f"{out} is the file that is read; choose another --out")
     started = time.monotonic()
-    source = open_source(path, column=column, usual=reading.column)
+    source = open_source(path, column=column, usual=reading.column, sheet=sheet)
+    if weighted:
+        first = next(iter(source.pieces()), None)
+        predictor = predictor.adapt([] if first is None else first.smiles)
     wanted = list(predictor.predict([]).columns())
     added, renamed = free_names(wanted, source.names)
     summary = Summary(str(path), str(out), source.column)
-    summary.notes = [note for note in (*predictor.notes, *source.notes, renamed) if note]
+    summary.notes = [note for note in (*predictor.notes, *source.notes, renamed, _weights(predictor)) if note]
     numbers = [is_number(name) for name in wanted]
     with (
         screening_bar(source.count, progress) as advance,
@@ -117,6 +124,17 @@ def screen_file(
             summary.notes.append(f"{recoded:,} bytes are not UTF-8 and were read as Windows-1252")
     summary.escaped, summary.seconds = writer.escaped, time.monotonic() - started
     return summary
+
+
+def _weights(predictor: Predictor) -> str:
+    """What weighting leaves of the held-out rows, in a sentence; empty without weights."""
+    shift = predictor.shift
+    if shift is None:
+        return ""
+    return (
+        f"weighted sets: the {len(shift.held):,} held-out rows are worth {shift.effective_rows:.0f} rows drawn like "
+        "those of this file"
+    )
 
 
 def _screen(

@@ -177,9 +177,11 @@ def _reasons(one: Explanation, said: Predictions, row: int, around: Surroundings
         schemas.Part(
             kind=part.kind,
             smiles=part.smiles,
+            name=part.name,
             atoms=list(part.atoms),
             importance=part.importance,
             drop=part.drop,
+            change=part.change,
             drawing=molecule_svg(one.smiles, weights=weights, outline=part.atoms, width=width, height=height)
             if place < OUTLINED
             else None,
@@ -198,7 +200,8 @@ def _reasons(one: Explanation, said: Predictions, row: int, around: Surroundings
         for near in around.near(np.asarray(said.embedding[row]))
     ]
     picture = one.svg(outline=False, width=width, height=height)
-    return schemas.Reasons(drawing=picture, weights=weights, parts=parts, prototypes=prototypes)
+    told = one.disagreement
+    return schemas.Reasons(drawing=picture, weights=weights, parts=parts, prototypes=prototypes, disagreement=told)
 
 
 def _nearest_drawing(cells: Cells) -> str | None:

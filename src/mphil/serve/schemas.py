@@ -88,9 +88,11 @@ class Part(BaseModel):
 
     kind: Annotated[str, Field(description="`ring`, `group` or `fragment`.")]
     smiles: Annotated[str, Field(description="The part, `*` where it hangs on the rest.")]
+    name: Annotated[str, Field(description="What a chemist would call it; empty without a name.")]
     atoms: Annotated[list[int], Field(description="Numbers of its atoms, from 0, as the molecule names them.")]
     importance: Annotated[float, Field(description="Mean weight of its atoms.")]
     drop: Annotated[float, Field(description="Fall of the probability of the predicted class when it is hidden.")]
+    change: Annotated[float, Field(description="Change of the probability that is shown when it is hidden.")]
     drawing: Annotated[str | None, Field(description="SVG of the molecule with the part outlined; of the first parts.")]
 
 
@@ -110,7 +112,8 @@ class Reasons(BaseModel):
 
     drawing: Annotated[str, Field(description="SVG in which important atoms glow.")]
     weights: Annotated[list[float], Field(description="Importance of each atom between 0 and 1.")]
-    parts: Annotated[list[Part], Field(description="Substructures, the most decisive first.")]
+    parts: Annotated[list[Part], Field(description="Substructures, the most important first.")]
+    disagreement: Annotated[str, Field(description="Where colours and the effect of removal disagree, if they do.")]
     prototypes: Annotated[list[Prototype], Field(description="The nearest ones; empty without an embedding.")]
 
 

@@ -49,7 +49,9 @@ def test_the_same_bundle_gives_the_same_bytes(product, tmp_path):
 
 def test_training_molecules_are_a_table(product):
     text = gzip.decompress((product.path / "references.csv.gz").read_bytes()).decode()
-    assert text.splitlines() == ["smiles", *product.bundle.references.smiles]
+    references = product.bundle.references
+    rows = [f"{smiles},{name}" for smiles, name in zip(references.smiles, references.names, strict=True)]
+    assert text.splitlines() == ["smiles,id", *rows]
 
 
 def test_an_old_bundle_stays_whole_until_the_new_one_is(product, tmp_path):

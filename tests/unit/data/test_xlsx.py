@@ -11,7 +11,7 @@ from tests.products import molecules
 import mphil.data.xlsx
 from mphil.check import check
 from mphil.data.table import open_table
-from mphil.errors import DataError
+from mphil.errors import DataError, UnknownName, UsageError
 from mphil.screening.writers import open_writer
 
 SMILES = molecules()
@@ -41,7 +41,7 @@ def test_cells_as_text(tmp_path):
     ]
     table = open_table(book(tmp_path / "a.xlsx", ("empty", []), ("Data", rows), ("Notes", [["hello"]])))
     assert (table.format, table.columns) == ("xlsx", ("smiles", "y", "day", "id"))
-    assert table.notes == ("sheet 'Data' is read; the workbook also has 'empty', 'Notes'",)
+    assert table.notes == ("sheet 'Data' is read; the workbook also has 'empty', 'Notes' (--sheet)",)
     (chunk,) = table.chunks()
     assert {name: list(cells) for name, cells in chunk.columns.items()} == {
         "smiles": ["CCO", "CCN"],
@@ -51,6 +51,20 @@ def test_cells_as_text(tmp_path):
     }
     assert (list(chunk.lines), chunk.problems) == ([2, 4], {})
     assert [len(part) for part in table.chunks(1)] == [1, 1]
+
+
+def test_a_sheet_by_its_name(tmp_path):
+    sheets = [("first", [["a"], [1]]), ("Data", [["smiles"], ["CCO"]]), ("none", [])]
+    path = book(tmp_path / "a.xlsx", *sheets)
+    table = open_table(path, sheet="Data")
+    assert (table.columns, table.sheet) == (("smiles",), "Data")
+    with pytest.raises(UnknownName, match=r"unknown sheet of a\.xlsx 'Dat'; did you mean Data"):
+        open_table(path, sheet="Dat")
+    with pytest.raises(DataError, match="sheet 'none' of the workbook is empty"):
+        open_table(path, sheet="none")
+    (tmp_path / "a.csv").write_text("smiles\nCCO\n")
+    with pytest.raises(UsageError, match="no workbook and has no sheets"):
+        open_table(tmp_path / "a.csv", sheet="Data")
 
 
 def test_the_name_of_a_workbook_does_not_matter(tmp_path):

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -26,7 +28,8 @@ def new_molecules(method, store, verdicts) -> NewMolecules:
     few = store[: len(verdicts)]
     vectors = gather(method, [few.batch(torch.arange(len(few)))], method.embed).double().numpy()
     n = len(few)
-    return NewMolecules(explain_molecules(method, few), vectors, np.arange(n) % 2, np.full(n, 0.75), verdicts)
+    classes = np.arange(n) % 2
+    return NewMolecules(explain_molecules(method, few), vectors, classes, np.full(n, 0.75), verdicts, np.ones(n, int))
 
 
 def view_of(method, store, verdicts=("in domain", "out of domain"), embeddings=None):
@@ -49,8 +52,8 @@ def test_every_point_has_its_picture_class_and_part(view, molecules):
     assert [part for part, *_ in shown.parts] == ["train", "in domain", "out of domain"]
     assert [mark for *_, mark in shown.parts] == ["filled", "hollow", "crossed"]
     assert shown.details[n:] == [
-        "yours: off, 0.75; in domain",
-        "yours: on, 0.75; out of domain",
+        "yours: off; P(on) = 0.75; in domain",
+        "yours: on; P(on) = 0.75; out of domain",
         *shown.details[n + 2 :],
     ]
 
@@ -88,14 +91,30 @@ def test_the_words_count(view):
 
 def test_molecules_show_their_first_parts(view):
     explained = view.explained[0]
-    assert explained.drawing.caption == "off, 0.75; in domain"
+    assert explained.drawing.caption == "off; P(on) = 0.75; in domain"
+    assert explained.change == "Change of P(on)"
     assert 1 <= len(explained.rows) <= 4
+    assert all((row.svg is None) == bool(row.name) for row in explained.rows), "what has no name is drawn"
+    assert explained.matches == []
+
+
+def test_names_come_first(molecules):
+    new = replace(new_molecules(built("erm", molecules), molecules, ["in domain"]), names=["m7"])
+    assert new.caption(0, CLASSES) == "m7: off; P(on) = 0.75; in domain"
+
+
+def test_parts_of_mphil_plus_are_drawn_on_the_molecules(molecules):
+    view = view_of(built("mphil+", molecules), molecules)
+    for smiles, one in zip(molecules.smiles, view.explained, strict=False):
+        assert len(one.matches) == 3
+        assert all(f"<title>{smiles}</title>" in drawing.svg for drawing in one.matches)
+        assert all("part " in drawing.caption and "similarity" in drawing.caption for drawing in one.matches)
 
 
 def test_a_model_that_cannot_tell_the_domain(molecules):
     view = view_of(built("erm", molecules), molecules, ["unknown"])
     assert view.map.parts[1] == ("unknown", "yours", "hollow")
-    assert view.explained[0].drawing.caption == "off, 0.75"
+    assert view.explained[0].drawing.caption == "off; P(on) = 0.75"
     assert "domain" not in view.lead[0]
     assert view.centres == "class centre"
 

@@ -89,7 +89,7 @@ def test_scores_are_those_of_the_method(molecules):
 
 def test_the_first_part_is_outlined_only_if_it_does_something():
     def drawn(drop: float) -> str:
-        part = RankedSubstructure("group", "*O", (2,), 1.0, drop)
+        part = RankedSubstructure("group", "*O", (2,), 1.0, drop, -drop)
         return Explanation("CCO", "CCO", "own", np.zeros(3), np.zeros(3), (part,)).svg()
 
     assert "mask" in drawn(0.2)

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from mphil.data.molecules import molecule_store
-from mphil.explain.parts import EXAMPLES, SHOWN, part_views, part_weights
+from mphil.explain.parts import EXAMPLES, MATCHES, SHOWN, part_matches, part_views, part_weights
 from mphil.methods import build_method
 from mphil.page.gallery import GalleryView, render
 from mphil.task import Task
@@ -67,3 +67,21 @@ def test_without_prototypes_or_molecules_there_are_none(molecules):
     bare = build_method("mphil+", Task("binary", 1, "roc_auc"), small_encoder(molecules), {"parts": 0})
     assert part_views(bare, molecules.smiles, featurise, CLASSES, 0) == []
     assert part_views(built("mphil+", molecules), [], featurise, CLASSES, 0) == []
+
+
+def test_matches_are_those_that_move_the_decision_most(method, molecules):
+    found = method.match(molecules.batch(torch.arange(len(molecules))))
+    weights = part_weights(method, 0)
+    moves = (found.similarity * (weights[1] - weights[0]).abs()).abs()
+    drawn = part_matches(method, molecules, CLASSES, 0)
+    assert len(drawn) == len(molecules)
+    for row, own in enumerate(drawn):
+        best = moves[row].argsort(descending=True, stable=True)[:MATCHES].tolist()
+        assert [int(one.caption.split()[1].rstrip(",")) - 1 for one in own] == best
+        assert all(one.svg.count("<circle") == 1 for one in own)
+
+
+def test_matches_without_prototypes_or_molecules(method, molecules):
+    bare = build_method("mphil+", Task("binary", 1, "roc_auc"), small_encoder(molecules), {"parts": 0})
+    assert part_matches(bare, molecules, CLASSES, 0) == [[] for _ in range(len(molecules))]
+    assert part_matches(method, molecules[:0], CLASSES, 0) == []

@@ -64,12 +64,13 @@ class TestRows:
             weights.append(sorted(zip(ranks.tolist(), one.weights.round(4).tolist(), strict=True)))
         np.testing.assert_allclose(weights, [weights[0]] * 100, atol=2e-4)
 
-    def test_the_page_is_told_of_the_predicted_class(self, predictor):
+    def test_the_page_shows_the_probability_that_predict_shows(self, predictor):
         found = explain_rows(predictor, [GOOD, "CCO", "CCCCCC"])
         new = found.new_molecules()
         positive = found.predictions.probability[:, 0]
         assert new.classes.tolist() == (positive > 0.5).astype(int).tolist()
-        np.testing.assert_allclose(new.probabilities, np.maximum(positive, 1 - positive))
+        np.testing.assert_array_equal(new.probabilities, found.predictions.columns()["probability"])
+        assert new.shown.tolist() == [1, 1, 1]
         assert set(new.verdicts) <= {"in domain", "borderline", "out of domain"}
 
 
@@ -77,7 +78,7 @@ class TestFolder:
     def test_every_row_is_answered(self, written):
         rows = table(written.folder / report.MOLECULES)
         assert [row["status"] for row in rows] == ["ok", "whitespace", "syntax", "ok", "empty"]
-        assert [row["row"] for row in rows] == ["0", "1", "2", "3", "4"]
+        assert [row["row"] for row in rows] == ["1", "2", "3", "4", "5"]
         assert len(rows[0]["atom_importance"].split()) == Chem.MolFromSmiles(GOOD).GetNumAtoms()
         assert rows[1]["drawing"] == rows[1]["prediction"] == ""
         assert rows[0]["prediction"] in ("reversed", "forward")
@@ -88,18 +89,20 @@ class TestFolder:
     def test_drawings_glow(self, written):
         rows = table(written.folder / report.MOLECULES)
         names = [row["drawing"] for row in rows if row["drawing"]]
-        assert sorted(path.name for path in (written.folder / "drawings").iterdir()) == ["000000.svg", "000003.svg"]
+        assert sorted(path.name for path in (written.folder / "drawings").iterdir()) == ["000001.svg", "000004.svg"]
         for name, one in zip(names, written.explained.explanations, strict=True):
             svg = (written.folder / name).read_text()
             assert svg.count("<circle") == (one.weights > 0).sum()
             assert "script" not in svg
 
     def test_substructures_are_ranked(self, written):
-        rows = [row for row in table(written.folder / report.SUBSTRUCTURES) if row["row"] == "0"]
+        rows = [row for row in table(written.folder / report.SUBSTRUCTURES) if row["row"] == "1"]
         assert [int(row["rank"]) for row in rows] == list(range(1, len(rows) + 1))
-        drops = [round(float(row["drop"]), 3) for row in rows]
-        assert all(one >= other - 0.0011 for one, other in pairwise(drops))
+        importance = [float(row["importance"]) for row in rows]
+        assert all(one >= other for one, other in pairwise(importance))
         quinoline = next(row for row in rows if row["part"] == "*c1ccc2ncccc2c1")
+        assert quinoline["name"] == "quinoline"
+        assert abs(float(quinoline["drop"])) == abs(float(quinoline["change"]))
         assert set(map(int, quinoline["atoms"].split())) == set(range(5, 15))
 
     def test_page_holds_the_map_the_molecules_and_the_prototypes(self, written):
@@ -121,7 +124,7 @@ class TestFolder:
         out = tmp_path / "why"
         write_report(predictor, Rows([GOOD, "CCO"], ""), out, progress=False)
         write_report(predictor, Rows(["CCO"], ""), out, progress=False)
-        assert [path.name for path in (out / "drawings").iterdir()] == ["000000.svg"]
+        assert [path.name for path in (out / "drawings").iterdir()] == ["000001.svg"]
         assert len(table(out / report.MOLECULES)) == 1
 
     def test_an_interrupt_leaves_the_folder_as_it_was(self, predictor, tmp_path, monkeypatch):
@@ -182,6 +185,16 @@ class TestReading:
         (tmp_path / "t.csv").write_text("id,molecule\na,CCO\nb,CCCN\n")
         assert read_rows(tmp_path / "t.csv", predictor).smiles == ["CCO", "CCCN"]
 
+    def test_names_go_with_the_rows(self, predictor, tmp_path):
+        (tmp_path / "t.csv").write_text("id,molecule,batch\na,CCO,x\nb,C C,y\n")
+        rows = read_rows(tmp_path / "t.csv", predictor)
+        assert rows.names == ["a", "b"]
+        assert read_rows(tmp_path / "t.csv", predictor, name="batch").names == ["x", "y"]
+        write_report(predictor, rows, tmp_path / "why", progress=False)
+        assert [row["id"] for row in table(tmp_path / "why" / report.MOLECULES)] == ["a", "b"]
+        assert {row["id"] for row in table(tmp_path / "why" / report.SUBSTRUCTURES)} == {"a"}
+        assert "<h3>a: " in (tmp_path / "why" / report.PAGE).read_text()
+
     def test_limit(self, predictor, tmp_path):
         (tmp_path / "t.csv").write_text("smiles\nCCO\nCCN\nCCC\n")
         two = read_rows(tmp_path / "t.csv", predictor, limit=2)
@@ -219,6 +232,8 @@ class TestCommand:
             (["mphil", "CCO", "--by", "gradeint"], 2, "did you mean gradient"),
             (["erm", "CCO", "--by", "contribution"], 2, "erm has no node scores"),
             (["mphil", "CCO", "--smiles", "x"], 2, "--smiles names a column"),
+            (["mphil", "CCO", "--id", "x"], 2, "--id names a column"),
+            (["mphil", "CCO", "--sheet", "x"], 2, "--sheet names a sheet"),
             (["nowhere", "CCO"], 2, "no bundle here"),
         ],
     )

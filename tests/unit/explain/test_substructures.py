@@ -6,7 +6,7 @@ import torch
 
 from mphil.errors import DataError
 from mphil.explain import substructures
-from mphil.explain.substructures import RankedSubstructure, rank_substructures
+from mphil.explain.substructures import RankedSubstructure, disagreement, rank_substructures
 from mphil.task import Task
 from tests.graphs import random_store
 
@@ -37,20 +37,48 @@ def test_importance_and_drop_by_hand(molecules, name):
         after = method.predict(removed(molecules, 2, set(part.atoms))).sigmoid().item()
         drop = before - after if side else (1 - before) - (1 - after)
         assert part.drop == pytest.approx(drop, abs=1e-5)
+        assert part.change == pytest.approx(after - before, abs=1e-5), "of the positive label, whatever is predicted"
         assert part.importance == pytest.approx(sum(importance[a] for a in part.atoms) / len(part.atoms))
 
 
-def test_order_is_by_drop_and_among_equals_by_importance(molecules):
+def test_order_is_by_importance_and_among_equals_by_drop(molecules):
     method = built("erm", molecules)
     found = rank_substructures(method, molecules, 3, np.random.default_rng(0).random(int(molecules.n_nodes[3])))
-    keys = [(round(part.drop, 3), part.importance) for part in found]
     assert len(found) > 5
-    assert keys == sorted(keys, reverse=True)
-    # A head that says nothing makes all drops equal: then importance alone decides.
-    torch.nn.init.zeros_(method.head.weight)
-    flat = rank_substructures(method, molecules, 3, np.linspace(0, 1, int(molecules.n_nodes[3])))
-    assert {round(part.drop, 6) for part in flat} == {0.0}
-    assert [part.importance for part in flat] == sorted((part.importance for part in flat), reverse=True)
+    assert [part.importance for part in found] == sorted((part.importance for part in found), reverse=True)
+    # Where no atom stands out, what happens without a part decides.
+    flat = rank_substructures(method, molecules, 3, np.zeros(int(molecules.n_nodes[3])))
+    assert [round(part.drop, 3) for part in flat] == sorted((round(part.drop, 3) for part in flat), reverse=True)
+
+
+def test_parts_have_names(molecules):
+    found = rank_substructures(built("erm", molecules), molecules, 0, np.zeros(int(molecules.n_nodes[0])))
+    assert any(part.name for part in found)
+    assert all(part.title == (part.name or part.smiles) for part in found)
+
+
+def part(name: str, atoms: range, importance: float, drop: float) -> RankedSubstructure:
+    return RankedSubstructure("ring", "C1CC1", tuple(atoms), importance, drop, -drop, name)
+
+
+@pytest.mark.parametrize(
+    ("parts", "told"),
+    [
+        ([], ""),
+        ([part("furan", range(5), 0.9, 0.3), part("nitrile", range(5, 7), 0.1, 0.01)], ""),
+        ([part("furan", range(5), 0.9, 0.01), part("benzofuran", range(9), 0.5, 0.3)], ""),
+        (
+            [part("furan", range(5), 0.9, 0.01), part("nitrile", range(5, 7), 0.1, 0.3)],
+            "the most coloured part is furan (change of the probability without it -0.010), but the prediction depends "
+            "most on nitrile (-0.300)",
+        ),
+        ([part("furan", range(5), 0.9, -0.2), part("nitrile", range(5, 7), 0.1, 0.0)], "furan, speaks against"),
+        ([part("furan", range(5), 0.9, 0.001), part("nitrile", range(5, 7), 0.1, 0.0)], "No single part decides"),
+    ],
+)
+def test_disagreement_is_told(parts, told):
+    said = disagreement(parts)
+    assert (told in said) if told else (said == "")
 
 
 def test_several_classes_and_several_tasks(molecules):
@@ -80,9 +108,9 @@ def test_a_large_molecule_is_bounded(molecules, monkeypatch):
     assert sorted((part.importance for part in few), reverse=True) == pytest.approx(best)
 
 
-@pytest.mark.parametrize(("drop", "told"), [(0.25, "+0.250"), (-0.0004, "+0.000"), (-0.25, "-0.250")])
-def test_drop_for_a_reader(drop, told):
-    assert RankedSubstructure("ring", "C1CC1", (0, 1, 2), 0.5, drop).told_drop == told
+@pytest.mark.parametrize(("change", "told"), [(0.25, "+0.250"), (-0.0004, "+0.000"), (-0.25, "-0.250")])
+def test_change_for_a_reader(change, told):
+    assert RankedSubstructure("ring", "C1CC1", (0, 1, 2), 0.5, 0.0, change).told_change == told
 
 
 def test_graphs_that_are_no_molecules_are_refused():

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from mphil.page.gallery import Drawing, ExplainedView, Fragment, GalleryView, PrototypeView, render
+from mphil.page.gallery import Drawing, ExplainedView, Fragment, GalleryView, PartRow, PrototypeView, render
 
 from .conftest import DRAWING
 from .test_map import made
@@ -26,7 +26,16 @@ def view() -> GalleryView:
             PrototypeView("on, prototype 1 of 2", 1, 10, (7, 9), [drawing] * 2, "Shared by all 2.", [fragment]),
             PrototypeView("on, prototype 2 of 2", 1, 0, (0, 0), [], "", []),
         ],
-        explained=[ExplainedView(drawing, [("*O", "0.50", "+0.300")]), ExplainedView(drawing, [])],
+        explained=[
+            ExplainedView(
+                drawing,
+                [PartRow("furan", "c1ccoc1", "0.50", "+0.300"), PartRow("", "*O", "0.20", "-0.100", DRAWING)],
+                "Colour and removal disagree.",
+                "Change of P(on)",
+                [Drawing("CCO", DRAWING, "part 3, for on")],
+            ),
+            ExplainedView(drawing, []),
+        ],
         notes=["A note."],
         making=[("Model", "mphil")],
         map=made(),
@@ -43,7 +52,9 @@ def test_the_page_says_it_all(view):
         "10 training molecules are nearest to it; 7 of 9 labels are its class.",
         "It is not in use: every training molecule is nearer to another.",
         "*C(=O)O 8 of 10 20 of 100 4.0x",
-        "*O 0.50 +0.300",
+        "Part Importance Change of P(on) furan 0.50 +0.300 *O 0.20 -0.100",
+        "Colour and removal disagree.",
+        "What the model looks for, found here part 3, for on",
         "It has no part that could be hidden.",
         "on, 0.93; in domain",
         "A note.",
@@ -64,7 +75,7 @@ def test_text_cannot_become_markup(view):
             lead=[BAD],
             notes=[BAD],
             prototypes=[group],
-            explained=[ExplainedView(drawing, [(BAD, BAD, BAD)])],
+            explained=[ExplainedView(drawing, [PartRow(BAD, BAD, BAD, BAD, DRAWING)], BAD, BAD, [drawing])],
             making=[(BAD, BAD)],
         )
     )

@@ -114,8 +114,15 @@ class TestAnswers:
     def test_the_table(self, predictor):
         table = predictor.predict(["CCO"]).columns()
         assert list(table) == [
-            *("prediction", "probability", "conformal_set", "prototype", "ood_score", "domain"),
-            *("nearest_training_molecule", "similarity", "standardised_smiles", "status", "message"),
+            *("prediction", "probability", "conformal_set", "prototype", "ood_score", "domain", "domain_reason"),
+            *(
+                "nearest_training_id",
+                "nearest_training_molecule",
+                "similarity",
+                "standardised_smiles",
+                "status",
+                "message",
+            ),
         ]
         assert table["prediction"][0] in ("0", "1")
         assert table["conformal_set"][0] in ("{}", "{0}", "{1}", "{0|1}")

@@ -33,8 +33,8 @@ class TestProduct:
 
     def test_the_rows_that_were_set_aside(self, product):
         header, *rows = rows_of(product.folder / "issues.csv")
-        assert header == ["row", "line", "status", "message"]
-        assert [row[:3] for row in rows] == [["8", "9", "whitespace"], ["51", "52", "aromaticity"]]
+        assert header == ["row", "line", "id", "status", "message"]
+        assert [row[:4] for row in rows] == [["8", "9", "m7", "whitespace"], ["51", "52", "m50", "aromaticity"]]
         assert product.bundle.config.data["set_aside"] == 2
         assert product.bundle.config.data["rows"] == 108
         assert product.bundle.config.data["graphs"] == 106

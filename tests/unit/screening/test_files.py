@@ -25,8 +25,8 @@ from tests.graphs import TASKS
 from tests.products import make, molecules, rows_of, write_table
 
 OURS = [
-    *("prediction", "probability", "conformal_set", "prototype", "ood_score", "domain"),
-    *("nearest_training_molecule", "similarity", "standardised_smiles", "status", "message"),
+    *("prediction", "probability", "conformal_set", "prototype", "ood_score", "domain", "domain_reason"),
+    *("nearest_training_id", "nearest_training_molecule", "similarity", "standardised_smiles", "status", "message"),
 ]
 
 

@@ -62,29 +62,30 @@ function fill(told, row, smiles, model, target) {
   body.replaceChildren(
     make("div", { className: "split" },
       make("figure", {}, large, make("figcaption", {}, glow(told, model)), smiles),
-      make("div", {}, facts(cells, model, target), parts(reasons, large))),
+      make("div", {}, facts(cells, model, target), parts(reasons, large, model))),
     make("div", { className: "split" }, prototypes(told, reasons), nearest(cells, near)),
   );
 }
 
 const glow = (told, model) => `Atoms glow as ${told.scored_by} says.`
-  + (model.targets.length > 1 ? " Atoms and drops are averaged over all targets." : "");
+  + (model.targets.length > 1 ? " Atoms and changes are averaged over all targets." : "");
 
 function facts(cells, model, target) {
   const entries = [["Prediction", model.targets.length > 1 ? `${target}: ${cells.prediction}` : cells.prediction],
     [probabilityName(model), decimals(cells.probability, 3)]];
   if (model.coverage !== null) entries.push([plausibleName(model), plausible(cells.set)]);
   if (model.domains) entries.push(["Domain", verdict(cells.domain)]);
+  if (cells.reason) entries.push(["Why", cells.reason]);
   entries.push(["Distance from training", decimals(cells.score, 3)]);
   return make("dl", {}, ...entries.map(([name, value]) =>
     make("div", {}, make("dt", {}, name), make("dd", {}, value))));
 }
 
-function parts(reasons, large) {
+function parts(reasons, large, model) {
   if (!reasons.parts.length) return make("p", { className: "note" }, "It has no part that could be hidden.");
   const plain = large.src;
   const lines = reasons.parts.map((part) => {
-    let name = make("code", {}, part.smiles);
+    let name = part.name ? make("span", {}, part.name) : make("code", {}, part.smiles);
     if (part.drawing) {
       name = make("button", { type: "button", className: "part" }, name);
       name.setAttribute("aria-pressed", "false");
@@ -97,14 +98,15 @@ function parts(reasons, large) {
     }
     return make("tr", {}, make("th", { scope: "row" }, name), make("td", {}, part.kind),
       make("td", { className: "number" }, decimals(part.importance)),
-      make("td", { className: "number" }, `${part.drop < 0 ? "−" : "+"}${Math.abs(part.drop).toFixed(3)}`));
+      make("td", { className: "number" }, `${part.change < 0 ? "−" : "+"}${Math.abs(part.change).toFixed(3)}`));
   });
-  const heads = [["Part", ""], ["Kind", ""], ["Importance", "number"], ["Drop", "number"]];
-  const caption = "Parts, the most decisive first. Drop: how much the probability of the prediction falls without the part. Press a part to outline it.";
-  return make("div", { className: "scroll parts", role: "region", label: "Parts of the molecule", tabIndex: 0 },
+  const heads = [["Part", ""], ["Kind", ""], ["Importance", "number"], ["Change", "number"]];
+  const caption = `Parts, the most coloured first. Change: what becomes of the ${probabilityName(model).replace("P", "p")} without the part. Press a part to outline it.`;
+  const told = reasons.disagreement ? make("p", { className: "note" }, reasons.disagreement) : null;
+  return make("div", {}, told, make("div", { className: "scroll parts", role: "region", label: "Parts of the molecule", tabIndex: 0 },
     make("table", {}, make("caption", {}, caption),
       make("thead", {}, make("tr", {}, ...heads.map(([text, kind]) => make("th", { scope: "col", className: kind }, text)))),
-      make("tbody", {}, ...lines)));
+      make("tbody", {}, ...lines))));
 }
 
 function prototypes(told, reasons) {

@@ -13,6 +13,7 @@ export function cellsOf(row, model, target) {
     prototype: own("prototype"),
     score: row.cells.ood_score,
     domain: row.cells.domain ?? null,
+    reason: row.cells.domain_reason ?? null,
     nearest: row.cells.nearest_training_molecule ?? null,
     similarity: row.cells.similarity ?? null,
     status: row.cells.status,

@@ -1,0 +1,181 @@
+"""Do conformal sets hold what they promise where the data shift? Plain and weighted sets on the development tables.
+
+    OMP_NUM_THREADS=1 MPHIL_DATA=... python benchmarks/coverage.py                        # what has no record yet
+    OMP_NUM_THREADS=1 MPHIL_DATA=... python benchmarks/coverage.py --tables dev-hiv-scaffold --seeds 0
+    python benchmarks/coverage.py --report                                                # a table of the records
+
+For each table and seed the network of the tool is trained with its recipe for tables; the epoch is chosen on ood_val,
+so that id_val is free. Calibration and thresholds are learned on id_val. Then the share of true classes in their sets
+is measured on id_test and ood_test, for sets as they are and for sets that are weighted by how much more frequent rows
+like a held-out row are in the test part (`mphil.trust.shift`); the weights look at no label.
+
+Adds a line to benchmarks/results/coverage.jsonl for each, with command, settings, seed, versions, machine and commit.
+Runs are in runs/coverage; Ctrl-C loses nothing, the same command goes on.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shlex
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from statistics import mean
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from mphil.benchmarks import Benchmark, benchmark
+from mphil.benchmarks.development import TABLES
+from mphil.bundle import Trust
+from mphil.bundle.held_out import HeldOut
+from mphil.cli.train import DEFAULT_METHOD
+from mphil.data.loader import Loader
+from mphil.data.split import Part
+from mphil.evaluate.prediction import predict_logits
+from mphil.lab.records import RecordFile
+from mphil.product.build import fingerprints_of
+from mphil.product.defaults import ENCODER, train_defaults
+from mphil.product.fitting import ENOUGH
+from mphil.product.worth import weighted_coverage
+from mphil.provenance import NUMERICS, checkout
+from mphil.training.checkpoint import Checkpoints
+from mphil.training.run import Run, execute
+from mphil.training.settings import merge, resolve
+from mphil.trust.calibration import Calibration
+from mphil.trust.conformal import Conformal
+from mphil.trust.neighbours import most_similar
+
+ROOT = Path(__file__).parents[1]
+RESULTS = ROOT / "benchmarks" / "results" / "coverage.jsonl"
+ALPHAS = (0.1, 0.2)
+SEEDS = (0, 1, 2)
+SELECTION = "ood_val"
+HELD_OUT: Part = "id_val"
+TESTS: tuple[Part, ...] = ("id_test", "ood_test")
+
+
+def train(name: str, method: str, seed: int, runs: Path) -> Run:
+    """A new run, or the rest of one that was cut, with the recipe for tables."""
+    data = benchmark(name)
+    recipe = {"patience_on": SELECTION} | train_defaults(len(data.split.train))
+    wanted = merge([{"encoder": ENCODER, "method": method, "seed": seed, "train": recipe}])
+    config, data = resolve(wanted, data)
+    return execute(config, data, runs / f"{name}-{method}-s{seed}", resume=True)
+
+
+def measure(run: Run) -> dict[str, Any]:
+    """Coverage of plain and weighted sets on the test parts, by the share that may be missed."""
+    data = run.benchmark
+    if run.folder is not None:
+        run.method.load_state_dict(Checkpoints(run.folder / "checkpoint").load(f"best-{SELECTION}"))
+    parts = (HELD_OUT, *TESTS)
+    logits = {part: predict_logits(run.method, _batches(run, part)).double().numpy() for part in parts}
+    labels = {part: data.store.y[data.split[part]].double().numpy() for part in parts}
+    bits, far = _distances(data, parts)
+    calibration = Calibration.fit(logits[HELD_OUT], labels[HELD_OUT], data.task)
+    chances = {part: calibration.apply(logits[part]) for part in parts}
+    y = labels[HELD_OUT]
+    held = HeldOut(chances[HELD_OUT], y.astype(np.float32), far[HELD_OUT], bits[HELD_OUT])
+    per_class = min(int((column == c).sum()) for column in y.T for c in range(data.task.n_classes)) >= ENOUGH
+    found: dict[str, Any] = {"held_out": len(held), "per_class": per_class}
+    for alpha in ALPHAS:
+        conformal = Conformal.fit(chances[HELD_OUT], y, data.task, alpha=alpha, per_class=per_class)
+        trust = Trust("tanimoto", HELD_OUT, calibration, conformal)
+        found[f"{1 - alpha:g}"] = {
+            part: {
+                "plain": asdict(conformal.coverage(chances[part], labels[part])),
+                "weighted": weighted_coverage(
+                    held, trust, chances[part], labels[part], bits[part], far[part], data.task
+                ),
+            }
+            for part in TESTS
+        }
+    return found
+
+
+def _distances(
+    data: Benchmark, parts: Sequence[Part]
+) -> tuple[dict[str, NDArray[np.uint8]], dict[str, NDArray[np.float64]]]:
+    """Fingerprints of the parts, and how far from training their molecules are."""
+    fingerprints = fingerprints_of(data)
+    assert fingerprints is not None
+    train = fingerprints[data.split.train.numpy()]
+    bits = {part: fingerprints[data.split[part].numpy()] for part in parts}
+    return bits, {part: 1 - most_similar(rows, train)[1] for part, rows in bits.items()}
+
+
+def _batches(run: Run, part: Part) -> Loader:
+    return Loader(run.benchmark.store, run.benchmark.split[part], run.config.train.eval_batch_size)
+
+
+def recorded(path: Path) -> list[dict[str, Any]]:
+    """The records of a file, of the present numerics."""
+    lines = path.read_text().splitlines() if path.exists() else []
+    return [record for record in map(json.loads, lines) if record.get("numerics") == NUMERICS]
+
+
+def report(records: Sequence[dict[str, Any]]) -> str:
+    """A line for each table: coverage of both kinds of sets on both tests, mean over seeds, in per cent."""
+    lines = ["| table | promised | seeds | ID plain | weighted | OOD plain | weighted | OOD size | weighted |"]
+    lines.append("|---|" + "---|" * 8)
+    for table in sorted({record["table"] for record in records}):
+        own = [record for record in records if record["table"] == table]
+        for promise in (f"{1 - alpha:g}" for alpha in ALPHAS):
+            cells = [_mean(own, promise, part, kind, "covered") for part in TESTS for kind in ("plain", "weighted")]
+            sizes = [_mean(own, promise, "ood_test", kind, "size") for kind in ("plain", "weighted")]
+            shown = [f"{100 * cell:.1f}" for cell in cells] + [f"{size:.2f}" for size in sizes]
+            lines.append(f"| {table} | {promise} | {len(own)} | {' | '.join(shown)} |")
+    return "\n".join(lines)
+
+
+def _mean(records: Sequence[dict[str, Any]], promise: str, part: str, kind: str, what: str) -> float:
+    return mean(record["coverage"][promise][part][kind][what] for record in records)
+
+
+def _options(arguments: Sequence[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--tables", nargs="+", default=list(TABLES), choices=list(TABLES), metavar="TABLE")
+    parser.add_argument("--method", default=DEFAULT_METHOD, help="the network that is trained")
+    parser.add_argument("--seeds", nargs="+", type=int, default=list(SEEDS))
+    parser.add_argument("--out", type=Path, default=RESULTS, help="file of records")
+    parser.add_argument("--runs", type=Path, default=ROOT / "runs" / "coverage", help="folder of the runs")
+    parser.add_argument("--report", action="store_true", help="print a table of the records, run nothing")
+    return parser.parse_args(arguments)
+
+
+def main(arguments: Sequence[str]) -> None:
+    options = _options(arguments)
+    if options.report:
+        print(report(recorded(options.out)))
+        return
+    torch.set_num_threads(1)
+    code = checkout()
+    for seed in options.seeds:
+        for table in options.tables:
+            key = {"table": table, "method": options.method, "seed": seed}
+            if any(key.items() <= record.items() for record in recorded(options.out)):
+                continue
+            run = train(table, options.method, seed, options.runs)
+            began = time.process_time()
+            words = ["--tables", table, "--method", options.method, "--seeds", str(seed)]
+            record = {
+                **key,
+                "command": shlex.join(["python", "benchmarks/coverage.py", *words]),
+                "selection": SELECTION,
+                **run.result,
+                **code,
+                "coverage": measure(run),
+                "measuring_seconds": round(time.process_time() - began, 1),
+            }
+            RecordFile(options.out).append(record, once=False)
+            print(f"{options.method} on {table}, seed {seed}: {run.result['seconds']:.0f} s", flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
