@@ -40,6 +40,8 @@ class Predictions:
         nearest_smiles: (n,) its canonical spelling; None likewise.
         similarity: (n,) its Tanimoto similarity; None likewise.
         changed: (n,) whether standardisation changed the molecule; None when the bundle does not standardise.
+        uncertainty: (n, outputs) standard deviation of the probabilities that the models of a committee give, before
+            calibration; None when one model answers alone.
     """
 
     task: Task
@@ -59,6 +61,7 @@ class Predictions:
     nearest_smiles: Sequence[str] | None = None
     similarity: Floats | None = None
     changed: NDArray[np.bool_] | None = None
+    uncertainty: Floats | None = None
 
     def __len__(self) -> int:
         return len(self.status)
@@ -102,13 +105,15 @@ class Predictions:
             sets=wide(self.sets, False),
             domain=wide(self.domain, ""),
             prototype=wide(self.prototype, -1),
+            uncertainty=wide(self.uncertainty, np.nan),
         )
 
     def columns(self) -> dict[str, Column]:
         """The table to show: name to its n cells, None where there is nothing to say.
 
         One task gives `prediction`, `probability` (of the positive label; with several classes of the predicted one,
-        and then a `probability_CLASS` each), `conformal_set` and `prototype`; several tasks give these for each, as
+        and then a `probability_CLASS` each), `uncertainty` (the spread of the models that answer together, about the
+        class whose probability it is), `conformal_set` and `prototype`; several tasks give these for each, as
         `prediction_TARGET`. Then follow `ood_score`, `domain`, `nearest_training_molecule`, `similarity`,
         `standardised_smiles` (where standardisation changed the molecule), `status` and `message`.
         What the bundle or the method does not have is no column.
@@ -142,6 +147,9 @@ class Predictions:
             columns |= {f"probability_{name}": _numbers(self.probability[:, c]) for c, name in enumerate(self.classes)}
         else:
             columns["probability"] = _numbers(self.probability[:, number])
+        if self.uncertainty is not None:
+            place = np.maximum(chosen, 0) if self.task.kind == "multiclass" else np.full(len(self), number)
+            columns["uncertainty"] = _numbers(self.uncertainty[np.arange(len(self)), place])
         if self.sets is not None:
             rows = zip(chosen, self.sets[:, number].tolist(), strict=True)
             columns["conformal_set"] = [None if c < 0 else self._set(members) for c, members in rows]
@@ -156,7 +164,7 @@ class Predictions:
 
 def is_number(name: str) -> bool:
     """Whether a column of `Predictions.columns` holds numbers."""
-    return name.startswith(("probability", "ood_score", "similarity"))
+    return name.startswith(("probability", "uncertainty", "ood_score", "similarity"))
 
 
 def _numbers(values: Floats) -> Column:

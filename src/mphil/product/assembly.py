@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,14 +19,15 @@ from mphil.chem.schema import SCHEMAS
 from mphil.chem.standardise import NAME as PARENT
 from mphil.config import RunConfig
 from mphil.data.progress import row_bar
-from mphil.data.split import Part
+from mphil.data.split import PARTS, Part
 from mphil.page.card import card_page
 from mphil.predictor.asking import best_score, distance
 from mphil.predictor.core import Predictor
 from mphil.product.fitting import fit_trust, measure
 from mphil.product.forest import TESTED
+from mphil.product.joining import join, with_members
+from mphil.product.members import Trained, chosen_weights
 from mphil.provenance import NUMERICS, versions
-from mphil.training.checkpoint import Checkpoints
 from mphil.training.run import Run
 from mphil.trust.calibration import Calibration
 from mphil.trust.neighbours import most_similar
@@ -66,6 +67,7 @@ def assemble(
     fingerprints: NDArray[np.uint8] | None,
     scores: Mapping[str, Mapping[str, float | None]],
     left_out: Mapping[str, str],
+    trained: Trained | None = None,
 ) -> Bundle:
     """The bundle of a finished run: chosen weights, what to trust, figures, card.
 
@@ -75,21 +77,28 @@ def assemble(
         fingerprints: (n, bytes) of all molecules of the data, or None for graphs.
         scores: method to the metric of the test parts.
         left_out: what could not be done, and why.
+        trained: the members of a committee, which are then scored here; None when there is one model alone.
     """
     data, rule = prepared.data, prepared.rule
-    method = run.method
-    if run.folder is not None:
-        method.load_state_dict(Checkpoints(run.folder / "checkpoint").load(f"best-{rule}"))
+    state, method = chosen_weights(run, rule), run.method
     score = best_score(method, molecules=fingerprints is not None)
     nothing = Trust(score, "", Calibration("none", data.task.kind, data.task.n_outputs))
     empty = References(np.empty((0, 0), np.float32), np.empty((0, 0), np.float32), np.empty(0, np.int64))
-    draft = Bundle(_bundle_config(prepared, run), method.state_dict(), nothing, empty, {})
-    predictor = Predictor(draft)
+    draft = Bundle(_bundle_config(prepared, run), state, nothing, empty, {})
     held: Part = "id_val" if len(data.split.id_val) else "ood_val"
-    parts = {part: graphs for part, graphs in data.split if part in ("train", held, *TESTED) and len(graphs)}
-    with row_bar("asking the model", sum(map(len, parts.values())), shown=True) as advance:
-        outputs = {part: predictor.outputs(data.store.select(graphs), advance) for part, graphs in parts.items()}
+    asked = (*PARTS,) if trained else ("train", held, *TESTED)
+    parts = {part: graphs for part, graphs in data.split if part in asked and len(graphs)}
     labels = {part: data.store.y[graphs].double().numpy() for part, graphs in parts.items()}
+    if trained is not None:
+        draft = with_members(draft, trained)
+    predictor = Predictor(draft)
+    with row_bar("asking the model", sum(map(len, parts.values())), shown=True) as advance:
+        outputs = {part: predictor.network(data.store.select(graphs), advance) for part, graphs in parts.items()}
+    together: dict[str, Any] = {}
+    if trained is not None:
+        joined = join(predictor, data, outputs, labels, trained.features)
+        draft = replace(draft, config=draft.config.model_copy(update={"committee": joined.committee}))
+        outputs, scores, together = joined.outputs, joined.scores, joined.facts
     train = data.split.train
     references = References(
         embeddings=outputs["train"].embedding,
@@ -101,7 +110,7 @@ def assemble(
     distances: dict[str, NDArray[np.float64]] = {
         part: distance(score, outputs[part], references, data.task, _similarity(fingerprints, graphs, train))
         for part, graphs in parts.items()
-        if part != "train"
+        if part in (held, *TESTED)
     }
     trust = fit_trust(held, outputs[held], labels[held], data.task, score, distances[held])
     tested = [part for part in TESTED if part in parts]
@@ -111,7 +120,8 @@ def assemble(
         "epoch": draft.config.epoch,
         "scores": {name: {part: found.get(part) for part in TESTED} for name, found in scores.items()},
         "left_out": {**left_out, **trust.left_out},
-        "seconds": run.result["seconds"],
+        "seconds": run.result["seconds"] if trained is None else trained.seconds,
+        **together,
         "trust": measure(
             trust,
             {part: outputs[part] for part in tested},
