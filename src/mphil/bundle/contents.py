@@ -77,7 +77,7 @@ class Member(Settings):
 
 
 class Committee(Settings):
-    """Several models that answer together; the first is the network that the bundle itself describes.
+    """Several models that answer together; the first is the network that the bundle itself describes, or trees alone.
 
     Attributes:
         features: name and version of the features that trees split on; None when there are no trees.
@@ -92,8 +92,9 @@ class Committee(Settings):
     @model_validator(mode="after")
     def _members_fit(self) -> Committee:
         names = [member.name for member in self.members]
-        if not names or len(set(names)) < len(names) or self.members[0].kind != "network":
-            raise ValueError("a committee begins with a network, and no two members have one name")
+        begins = [member.kind == "network" for member in self.members]
+        if not names or len(set(names)) < len(names) or (any(begins) and not begins[0]):
+            raise ValueError("the networks of a committee come first, and no two members have one name")
         if abs(sum(member.weight for member in self.members) - 1) > 1e-6:
             raise ValueError("the weights of the members do not sum to 1")
         if (self.features is None) == any(member.kind != "network" for member in self.members):
@@ -141,9 +142,14 @@ class BundleConfig(Settings):
                 f"{len(self.targets)} targets and {len(self.classes)} classes named, the task has "
                 f"{self.task.n_tasks} and {self.task.n_classes}"
             )
-        if self.committee is not None and self.committee.members[0].method != self.method:
+        if self.committee is not None and self.committee.members[0].method not in (self.method, None):
             raise ValueError("the first member of the committee is not the network of the bundle")
         return self
+
+    @property
+    def has_network(self) -> bool:
+        """Whether there is a network; else trees answer alone."""
+        return self.committee is None or self.committee.members[0].kind == "network"
 
 
 @dataclass(frozen=True)

@@ -91,7 +91,10 @@ def read_bundle(folder: Path | str) -> Bundle:
     files, digest = read_files(folder)
     config = _config(folder, files[CONFIG])
     state = _tensors(folder / MODEL, files[MODEL])
-    _check_model(folder, config, config.method, state, MODEL)
+    if config.has_network:
+        _check_model(folder, config, config.method, state, MODEL)
+    elif state:
+        raise _unusable(folder / MODEL, "it has weights, and the settings tell of no network")
     networks, trees = _members(folder, files.get(MEMBERS), config)
     return Bundle(
         config=config,

@@ -47,7 +47,7 @@ def parse_members(
         SafetensorError: it is no file of tensors.
     """
     tensors = parse_tensors(data)
-    further = committee.members[1:]
+    further = committee.members[committee.members[0].kind == "network" :]
     networks, trees = {}, {}
     for number, member in enumerate(one for one in further if one.kind == "network"):
         networks[member.name] = _below(tensors, BEHIND.join(("network", str(number), "")))

@@ -103,10 +103,15 @@ def train(
     layers = [read_toml(config)] if config else []
     wanted = merge([*layers, flags, *map(parse_assignment, set_ or [])])
     if file:
-        count = _members(members, fast=fast, baselines=baselines)
+        count = _members(wanted["method"].get("name"), members, fast=fast, baselines=baselines)
         _train_file(file, wanted, out, selection or "", members=count, baselines=baselines, json=json)
         return
+    from mphil.committee.fitting import TREE_KINDS
+
+    chosen = wanted["method"].get("name")
+    trees = f"--method {chosen}" if chosen in TREE_KINDS else "--method"
     told_of_file = {"--selection": selection, "--no-baselines": not baselines, "--fast": fast, "--members": members}
+    told_of_file[trees] = chosen in TREE_KINDS
     for option, given in told_of_file.items():
         if given is not None and given is not False:
             raise UsageError(f"{option} goes with a file of your own: mphil train FILE {option} ...")
@@ -115,11 +120,17 @@ def train(
     _execute(settings, data, folder, resume=resume, json=json)
 
 
-def _members(members: int | None, *, fast: bool, baselines: bool) -> int:
-    """Networks of the committee; 0 for one network alone."""
+def _members(method: str | None, members: int | None, *, fast: bool, baselines: bool) -> int:
+    """Networks of the committee; 0 for one network, or trees, alone."""
+    from mphil.committee.fitting import TREE_KINDS
     from mphil.product.defaults import MEMBERS
     from mphil.product.members import check_members
 
+    if method in TREE_KINDS:
+        for option, given in (("--members", members is not None), ("--fast", fast), ("--no-baselines", not baselines)):
+            if given:
+                raise UsageError(f"{option} is about networks, and {method} trains trees alone; leave one of them out")
+        return 0
     if not fast:
         if not baselines:
             raise UsageError("--no-baselines goes with --fast: a committee is compared with its own members")

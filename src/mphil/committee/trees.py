@@ -62,8 +62,8 @@ class Trees:
         for first in range(0, len(x), ROWS):
             found[first : first + ROWS] = self._sums(x[first : first + ROWS])
         if self.link == "logistic":
-            found = 1 / (1 + np.exp(-found.clip(-500, 500)))
-            return found
+            chance: Floats = 1 / (1 + np.exp(-found.clip(-500, 500)))
+            return chance
         return softmax(found) if self.link == "softmax" and len(x) else found
 
     def _sums(self, x: NDArray[np.float32]) -> Floats:

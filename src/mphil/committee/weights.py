@@ -49,7 +49,8 @@ def fit_weights(parts: Sequence[tuple[Floats, Floats]], task: Task, *, prior: fl
         weights = gathered / (total + prior)
         if np.abs(weights - before).max() < 1e-10:
             break
-    return weights / weights.sum()
+    found: Floats = weights / weights.sum()
+    return found
 
 
 def combine(said: Floats, weights: Floats) -> Floats:

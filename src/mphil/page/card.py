@@ -19,7 +19,6 @@ Values = Mapping[str, Any]
 
 TESTED = ("id_test", "ood_test")
 SPACE = "\N{NO-BREAK SPACE}"
-COMMITTEE = "committee"
 SHOWN = 12
 """Classes or tasks that are listed one by one."""
 
@@ -76,7 +75,7 @@ def _tested(metrics: Values) -> bool:
 
 
 def _headline(config: Values, metrics: Values) -> str:
-    name = COMMITTEE if config.get("committee") else config["method"]["name"]
+    name = list(metrics["scores"])[-1]
     found = metrics["scores"][name]
     kind = METRIC_NAMES[metrics["metric"]]
     if not _tested(metrics):
@@ -98,9 +97,9 @@ def _lead(config: Values, metrics: Values) -> str:
     committee = config.get("committee")
     if not committee:
         return f"{made}{chosen}: epoch {metrics['epoch']}."
-    return (
-        f"{made}{len(committee['members'])} models answer together, as a committee. Of each network: {chosen.lower()}."
-    )
+    if len(committee["members"]) == 1:
+        return f"{made}One model answers: {committee['members'][0]['name']}."
+    return f"{made}{len(committee['members'])} models answer together, as a committee. {chosen}, for each network."
 
 
 def _untested(config: Values, trust: Values) -> str:
@@ -158,7 +157,7 @@ def _standing(metrics: Values) -> str:
 def _members(config: Values) -> str:
     """The members of a committee and how much each counts; nothing for one model alone."""
     committee = config.get("committee")
-    if not committee:
+    if not committee or len(committee["members"]) == 1:
         return ""
     rows = [
         [one["name"], one["kind"], MISSING if one["epoch"] is None else str(one["epoch"]), _number(one["weight"], 2)]

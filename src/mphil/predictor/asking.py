@@ -86,13 +86,16 @@ def ask(method: Method, batches: Iterable[Batch], advance: Advance = lambda done
 def combined(first: Outputs, said: Floats, weights: Floats, task: Task) -> Outputs:
     """What a committee says: logits of the mean probabilities, and their spread; all else is of its first network.
 
+    One member alone has no spread.
+
     Args:
         first: of the first network.
         said: (m, k, outputs) probabilities of all members; NaN where one of them has no answer.
         weights: (m,) of the members.
         task: what is asked.
     """
-    return replace(first, logits=as_logits(combine(said, weights), task.kind), spread=spread(said, weights))
+    apart = spread(said, weights) if len(weights) > 1 else None
+    return replace(first, logits=as_logits(combine(said, weights), task.kind), spread=apart)
 
 
 def questions(method: Method) -> dict[str, Callable[[Batch], Tensor]]:

@@ -44,7 +44,6 @@ class Predictor:
 
     Attributes:
         bundle: what it was made of.
-        method: the trained method, in evaluation mode; of a committee, its first network.
 
     Example:
         >>> import mphil
@@ -58,10 +57,26 @@ class Predictor:
         if batch_size < 1:
             raise UsageError(f"batch_size must be 1 or more, not {batch_size}")
         self.bundle, self.batch_size, self.device = bundle, batch_size, device
-        method = build_method(config.method.name, config.task, config.encoder, config.method.args)
-        method.load_state_dict(bundle.state)
-        self.method: Method = method.to(device).eval()
+        self._method: Method | None = None
+        if config.has_network:
+            method = build_method(config.method.name, config.task, config.encoder, config.method.args)
+            method.load_state_dict(bundle.state)
+            self._method = method.to(device).eval()
         self._members = None if config.committee is None else Members(bundle, device)
+
+    @property
+    def method(self) -> Method:
+        """The trained method, in evaluation mode; of a committee, its first network.
+
+        Raises:
+            UsageError: trees answer alone.
+        """
+        if self._method is None:
+            raise UsageError(
+                f"this bundle holds {self.bundle.config.method.name} and no network, which is what is explained, "
+                "served and exported; `mphil predict` answers with it"
+            )
+        return self._method
 
     @property
     def takes_molecules(self) -> bool:
@@ -164,8 +179,15 @@ class Predictor:
         return self._judge(store, advance)
 
     def network(self, store: GraphStore, advance: Advance = lambda done: None) -> Outputs:
-        """What the network says about graphs, of a committee the first one; `advance` is told how many are done."""
-        return ask(self.method, self._batches(store), advance)
+        """What the network says about graphs, of a committee the first one; `advance` is told how many are done.
+
+        Without a network, zeros.
+        """
+        if self._method is None:
+            advance(len(store))
+            nothing = np.empty((len(store), 0), np.float32)
+            return Outputs(np.zeros((len(store), self.bundle.config.task.n_outputs)), nothing, None)
+        return ask(self._method, self._batches(store), advance)
 
     def outputs(
         self,

@@ -48,12 +48,10 @@ class Members:
         """
         task = self._task
         own = Calibration("none", task.kind, task.n_outputs)
-        finite = np.isfinite(first).all(1)
         found = np.full((len(self._committee.members), *first.shape), np.nan)
-        found[0, finite] = own.apply(first[finite])
-        for place, member in enumerate(self._committee.members[1:], start=1):
+        for place, member in enumerate(self._committee.members):
             if member.kind == "network":
-                logits = self._logits(self._networks[member.name], batches())
+                logits = self._logits(self._networks[member.name], batches()) if place else first
                 finite = np.isfinite(logits).all(1)
                 found[place, finite] = own.apply(logits[finite])
             else:

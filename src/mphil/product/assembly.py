@@ -13,6 +13,7 @@ from torch import Tensor
 from mphil.benchmarks.base import Benchmark
 from mphil.benchmarks.table import OwnData
 from mphil.bundle import Bundle, BundleConfig, MoleculeReading, References, Trust
+from mphil.bundle.contents import Score
 from mphil.bundle.folder import trust_values, weights_digest
 from mphil.chem.fingerprint import NAME
 from mphil.chem.schema import SCHEMAS
@@ -63,7 +64,7 @@ class Prepared:
 
 def assemble(
     prepared: Prepared,
-    run: Run,
+    run: Run | None,
     fingerprints: NDArray[np.uint8] | None,
     scores: Mapping[str, Mapping[str, float | None]],
     left_out: Mapping[str, str],
@@ -73,15 +74,16 @@ def assemble(
 
     Args:
         prepared: the file and the settings.
-        run: the finished run; without a folder, its method has the weights of the first rule that could choose.
+        run: the finished run; without a folder, its method has the weights of the first rule that could choose. None
+            when trees answer alone.
         fingerprints: (n, bytes) of all molecules of the data, or None for graphs.
         scores: method to the metric of the test parts.
         left_out: what could not be done, and why.
         trained: the members of a committee, which are then scored here; None when there is one model alone.
     """
     data, rule = prepared.data, prepared.rule
-    state, method = chosen_weights(run, rule), run.method
-    score = best_score(method, molecules=fingerprints is not None)
+    state = {} if run is None else chosen_weights(run, rule)
+    score: Score = "tanimoto" if run is None else best_score(run.method, molecules=fingerprints is not None)
     nothing = Trust(score, "", Calibration("none", data.task.kind, data.task.n_outputs))
     empty = References(np.empty((0, 0), np.float32), np.empty((0, 0), np.float32), np.empty(0, np.int64))
     draft = Bundle(_bundle_config(prepared, run), state, nothing, empty, {})
@@ -120,7 +122,7 @@ def assemble(
         "epoch": draft.config.epoch,
         "scores": {name: {part: found.get(part) for part in TESTED} for name, found in scores.items()},
         "left_out": {**left_out, **trust.left_out},
-        "seconds": run.result["seconds"] if trained is None else trained.seconds,
+        "seconds": _seconds(run, trained),
         **together,
         "trust": measure(
             trust,
@@ -135,6 +137,13 @@ def assemble(
     return replace(bundle, card=card)
 
 
+def _seconds(run: Run | None, trained: Trained | None) -> float:
+    """Of training."""
+    if trained is not None:
+        return trained.seconds
+    return 0.0 if run is None else float(run.result["seconds"])
+
+
 def _similarity(fingerprints: NDArray[np.uint8] | None, graphs: Tensor, train: Tensor) -> NDArray[np.float64] | None:
     """Of each molecule to the nearest of the training part; None for graphs that are no molecules."""
     if fingerprints is None:
@@ -142,7 +151,7 @@ def _similarity(fingerprints: NDArray[np.uint8] | None, graphs: Tensor, train: T
     return most_similar(fingerprints[graphs.numpy()], fingerprints[train.numpy()])[1]
 
 
-def _bundle_config(prepared: Prepared, run: Run) -> BundleConfig:
+def _bundle_config(prepared: Prepared, run: Run | None) -> BundleConfig:
     data, config, own, rule = prepared.data, prepared.config, prepared.own, prepared.rule
     split, parts = data.split, data.statistics()["parts"]
     facts = {
@@ -155,8 +164,8 @@ def _bundle_config(prepared: Prepared, run: Run) -> BundleConfig:
         "labels": {part: counts.get("labels", []) for part, counts in parts.items()},
         "domains": prepared.domains,
         "assumed": list(own.survey.assumed),
-        "data_digest": run.result["data_digest"],
-        "split_digest": run.result["split_digest"],
+        "data_digest": data.store.digest(),
+        "split_digest": split.digest(),
         "settings": config.train.model_dump(mode="json"),
     }
     standardised = bool(own.survey.reading.get("standardised"))
@@ -176,7 +185,7 @@ def _bundle_config(prepared: Prepared, run: Run) -> BundleConfig:
         classes=data.classes or ("0", "1"),
         molecules=reading if own.column else None,
         selection=rule,
-        epoch=run.result["selections"][rule]["epoch"],
+        epoch=0 if run is None else run.result["selections"][rule]["epoch"],
         seed=config.seed,
         data=facts,
         versions=versions(),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -15,19 +15,20 @@ from numpy.typing import NDArray
 from mphil.benchmarks.base import Benchmark
 from mphil.benchmarks.table import own_data, read_own_data, table_arguments
 from mphil.bundle import Bundle, write_bundle
+from mphil.committee.fitting import TREE_KINDS
 from mphil.config import NamedArgs, RunConfig, check_arguments
 from mphil.data.molecules import SMALL
 from mphil.data.pool import run as read_molecules
 from mphil.data.progress import row_bar
 from mphil.data.split import Part
-from mphil.errors import DataError, UnknownName
+from mphil.errors import DataError, UnknownName, UsageError
 from mphil.evaluate.metrics import score
 from mphil.files import write_text
 from mphil.methods.base import METHODS, build_method, resolve_hyperparameters
 from mphil.product.assembly import Prepared, Rule, assemble
 from mphil.product.defaults import ENCODER, METHOD, train_defaults
 from mphil.product.forest import forest_scores
-from mphil.product.members import BASELINE, check_members, train_members
+from mphil.product.members import BASELINE, check_members, train_members, train_trees
 from mphil.product.place import ISSUES, PARTS, held, issue_table, parts_table
 from mphil.training.run import Run, execute
 from mphil.training.settings import Wanted, merge, resolve
@@ -45,12 +46,12 @@ class Product:
     Attributes:
         folder: where everything is: the bundle, the runs, the rows that were set aside.
         bundle: the bundle as it was written.
-        run: the run of the method.
+        run: the run of the method; None when trees answer alone.
     """
 
     folder: Path
     bundle: Bundle
-    run: Run
+    run: Run | None
 
     @property
     def path(self) -> Path:
@@ -68,7 +69,7 @@ class Product:
             "data": config.data,
             **{name: metrics[name] for name in ("metric", "scores", "selection", "epoch", "left_out")},
             "committee": metrics.get("committee"),
-            "result": self.run.result,
+            "result": None if self.run is None else self.run.result,
         }
 
 
@@ -87,12 +88,29 @@ def prepare(wanted: Wanted, *, selection: str = "") -> Prepared:
     rule = choosing_part(data, selection)
     train = {"patience_on": rule} | train_defaults(len(data.split.train), wanted.get("train"))
     rest = {section: values for section, values in wanted.items() if section != "benchmark"}
-    config, _ = resolve(merge([{"encoder": ENCODER, "method": {"name": METHOD}}, rest, {"train": train}]), data)
+    layers: list[Wanted] = [{"encoder": ENCODER, "method": {"name": METHOD}}, rest, {"train": train}]
+    kind = dict(wanted.get("method", {})).get("name")
+    if kind in TREE_KINDS:
+        return Prepared(own, data, _tree_config(kind, layers, data), rule)
+    config, _ = resolve(merge(layers), data)
     check_trainable(data, config.train)
     check_needs(METHODS[config.method.name], data)
     with torch.device("meta"):  # whether it can be built at all, at no cost
         build_method(config.method.name, data.task, config.encoder, config.method.args)
     return Prepared(own, data, config, rule)
+
+
+def _tree_config(kind: str, layers: Sequence[Wanted], data: Benchmark) -> RunConfig:
+    """The settings of trees: those of a network, of which only the seed matters, with the name of the trees."""
+    if data.store.smiles is None:
+        raise DataError(
+            f"method {kind} takes molecules, and these are graphs; use one of `mphil methods` that takes them"
+        )
+    merged = merge(layers)
+    if given := sorted(merged["method"].keys() - {"name"}):
+        raise UsageError(f"method {kind} has no options or presets; leave out method.{given[0]}")
+    config, _ = resolve({**merged, "method": {"name": BASELINE}}, data)
+    return config.model_copy(update={"method": NamedArgs(name=kind)})
 
 
 def choosing_part(data: Benchmark, selection: str = "") -> Rule:
@@ -144,7 +162,12 @@ def train_product(prepared: Prepared, out: Path, *, members: int = 0, baselines:
         write_text(out / PARTS, parts_table(prepared.own))
         fingerprints = fingerprints_of(data)
         scores: dict[str, Mapping[str, float | None]] = {}
-        left_out = {}
+        left_out: dict[str, str] = {}
+        if config.method.name in TREE_KINDS:
+            trees = train_trees(config.method.name, config, data, out)
+            bundle = assemble(prepared, None, fingerprints, scores, left_out, trees)
+            write_bundle(out / BUNDLE, bundle)
+            return Product(out, bundle, None)
         if members and fingerprints is None:
             left_out[FOREST] = "it takes molecules, and these are graphs"
         elif baselines and not members:

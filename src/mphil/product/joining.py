@@ -83,12 +83,14 @@ def join(
     committee = before.model_copy(update={"members": members, "fitted_on": fitted_on})
     together = {part: combined(first[part], said[part], weights, task) for part in said}
     names = [member.name for member in members]
-    scores: dict[str, dict[str, float | None]] = {name: {} for name in (*names, COMMITTEE)}
+    alone = len(names) == 1
+    scores: dict[str, dict[str, float | None]] = {name: {} for name in (*names, *([] if alone else [COMMITTEE]))}
     judged = None
     for part in TESTED:
         if part in said:
             logits = {name: as_logits(one, task.kind) for name, one in zip(names, said[part], strict=True)}
-            logits[COMMITTEE] = together[part].logits
+            if not alone:
+                logits[COMMITTEE] = together[part].logits
             for name, value in part_scores(logits, labels[part], task).items():
                 scores[name][part] = value
             judged = standing(part, logits, labels[part], task) or judged

@@ -113,6 +113,23 @@ def train_members(
     return Trained(committee, networks, trees, features, seconds)
 
 
+def train_trees(kind: TreeKind, config: RunConfig, data: Benchmark, out: Path | None) -> Trained:
+    """A forest or a boosted model alone.
+
+    Args:
+        kind: which.
+        config: for its seed.
+        data: molecules and their split.
+        out: as for `train_members`.
+    """
+    assert data.store.smiles is not None
+    features = read_features(data.store.smiles)
+    name = TREE_NAMES[kind]
+    trees = {name: _trees(kind, features, data, config.seed, out)}
+    member = Member(name=name, kind=kind, seed=config.seed, weight=1)
+    return Trained(Committee(features=FEATURES, members=(member,)), {}, trees, features, 0.0)
+
+
 def folder_name(config: RunConfig, seed: int) -> str:
     """Where the run of a network is kept, beside those with the first seed."""
     return config.method.name if config.seed == seed else f"{config.method.name}-s{config.seed}"

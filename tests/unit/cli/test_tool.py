@@ -48,6 +48,8 @@ class TestTrain:
             (["--members", "21"], "--members 21: a committee has 1 to 20 networks"),
             (["--members", "2", "--fast"], "--fast trains one network, --members a committee"),
             (["--no-baselines"], "--no-baselines goes with --fast"),
+            (["--method", "forest", "--members", "2"], "--members is about networks, and forest trains trees alone"),
+            (["--method", "boosting", "--fast"], "--fast is about networks, and boosting trains trees alone"),
         ],
     )
     def test_no_such_committee(self, tmp_path, options, text):

@@ -9,7 +9,7 @@ import pytest
 import mphil
 from mphil.bundle import read_bundle
 from mphil.committee.weights import combine
-from mphil.errors import IntegrityError, UsageError
+from mphil.errors import DataError, IntegrityError, UsageError
 from mphil.page.card import card_page
 from mphil.product import prepare, train_product
 from mphil.product.members import network_configs
@@ -146,3 +146,28 @@ class TestTraining:
         assert four == [("mphil+", 0), ("erm", 0), ("mphil+", 1), ("erm", 1)]
         plain = network_configs(config, 2)[1]
         assert [(one.method.name, one.seed) for one in network_configs(plain, 2)] == [("erm", 0), ("erm", 1)]
+
+
+class TestTreesAlone:
+    @pytest.mark.parametrize("method", ["forest", "boosting"])
+    def test_from_a_table_to_answers(self, made, tmp_path, method):
+        table = made.folder.parent / "assay.csv"
+        alone = together(table, tmp_path / "out", members=0, method={"name": method})
+        name = {"forest": "random forest", "boosting": "gradient boosting"}[method]
+        assert alone.bundle.metrics["scores"] == {name: made.bundle.metrics["scores"][name]}
+        assert alone.summary()["result"] is None
+        assert f"{name.upper()}: ROC-AUC" in alone.bundle.card
+        predictor = mphil.load(alone.path)
+        said = predictor.predict(molecules()[:9])
+        assert "uncertainty" not in said.columns()
+        assert said.answered.sum() >= 8
+        with pytest.raises(UsageError, match=f"holds {method} and no network"):
+            _ = predictor.method
+
+    def test_what_it_does_not_take(self, made, tmp_path):
+        table = made.folder.parent / "assay.csv"
+        with pytest.raises(UsageError, match="method forest has no options or presets; leave out method.depth"):
+            together(table, tmp_path / "out", members=0, method={"name": "forest", "depth": 3})
+        random_graphs(TASKS["multiclass"], n_nodes=[3 + n % 9 for n in range(80)]).save(tmp_path / "graphs")
+        with pytest.raises(DataError, match="method boosting takes molecules, and these are graphs"):
+            together(tmp_path / "graphs", tmp_path / "out", members=0, method={"name": "boosting"})
