@@ -121,8 +121,9 @@ def job_state(jobs: Jobs, job: Job) -> schemas.JobState:
 def _scored_by(desk: Desk) -> str:
     """How atoms are scored; of a committee, by whom."""
     committee = desk.predictor.bundle.config.committee
-    whose = "" if committee is None else f", by one of the {len(committee.members)} models: {committee.members[0].name}"
-    return f"{NAMES[desk.by]}{whose}"
+    if committee is None:
+        return NAMES[desk.by]
+    return f"{NAMES[desk.by]} of {committee.members[0].name}, one of the {len(committee.members)} models that answer,"
 
 
 def model_facts(desk: Desk) -> schemas.ModelFacts:
