@@ -15,7 +15,7 @@ from tests.products import SET, binary_table, molecules, rows_of, write_table
 
 TINY = [text for pair in SET for text in ("--set", pair)]
 LONG = ["--set", "encoder.width=8", "--set", "encoder.layers=2", "--set", "train.batch_size=4"]
-LONG += ["--set", "train.epochs=4", "--no-baselines"]
+LONG += ["--set", "train.epochs=4", "--method", "mphil", "--fast", "--no-baselines"]
 EVERY_BATCH = ["--set", "train.checkpoint_minutes=0"]
 
 
@@ -52,12 +52,29 @@ class TestTraining:
         assert all((found.state[name] == expected.state[name]).all() for name in expected.state)
         assert drafts(folder) == []
 
+    def test_a_committee_that_is_killed_goes_on_with_the_member_it_was_at(self, commands, uncut, tmp_path):
+        table, _ = uncut
+        small = ["--set", "encoder.width=8", "--set", "encoder.layers=2", "--set", "train.batch_size=4"]
+        command = ["train", table, *small, "--set", "train.epochs=3", "--members", "2", "--out", tmp_path / "cut"]
+        process = commands.start(*command, *EVERY_BATCH)
+        wait_until(lambda: saved_step(tmp_path / "cut" / "erm") >= 5)
+        process.send(signal.SIGKILL)
+        process.wait()
+        before = json.loads((tmp_path / "cut" / "mphil+" / "result.json").read_text())
+        assert commands.start(*command).wait().code == 0
+        after = json.loads((tmp_path / "cut" / "mphil+" / "result.json").read_text())
+        assert after["seconds"] == before["seconds"], "a finished member is not trained again"
+        assert commands.start(*command[:-1], tmp_path / "whole").wait().code == 0
+        cut, whole = (read_bundle(tmp_path / name / "bundle") for name in ("cut", "whole"))
+        assert (cut.config, cut.trust) == (whole.config, whole.trust)
+        assert all((cut.networks["erm"][name] == value).all() for name, value in whole.networks["erm"].items())
+
     def test_a_bundle_stays_while_the_next_one_is_made(self, product, commands, tmp_path):
         folder = shutil.copytree(product.folder, tmp_path / "out")
         before = read_bundle(folder / "bundle").digest
         shutil.rmtree(folder / "mphil")
         table = product.folder.parent / "assay.csv"
-        process = commands.start("train", table, "--out", folder, *TINY)
+        process = commands.start("train", table, "--method", "mphil", "--fast", "--out", folder, *TINY)
         wait_until((folder / "mphil" / "config.json").exists)
         process.send(signal.SIGKILL)
         process.wait()

@@ -33,9 +33,10 @@ MOLECULES = "references.csv.gz"
 HELD_OUT = "held_out.safetensors"
 METRICS = "metrics.json"
 CARD = "card.html"
+MEMBERS = "committee.safetensors"
 
 REQUIRED = frozenset((MODEL, CONFIG, TRUST, REFERENCES, METRICS, CARD))
-KNOWN = REQUIRED | {MOLECULES, HELD_OUT}
+KNOWN = REQUIRED | {MOLECULES, HELD_OUT, MEMBERS}
 REMEDY = "copy the bundle again, or make it again with `mphil train`"
 
 

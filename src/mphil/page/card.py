@@ -54,6 +54,7 @@ def card_page(config: Values, metrics: Values, trust: Values, weights: str) -> s
     ]
     sections = [
         *(measured if _tested(metrics) else [_untested(config, trust)]),
+        _members(config),
         _data(config),
         _limits(config, metrics, trust),
         _making(config, metrics, weights),
@@ -77,7 +78,7 @@ def _tested(metrics: Values) -> bool:
 
 
 def _headline(config: Values, metrics: Values) -> str:
-    name = config["method"]["name"]
+    name = list(metrics["scores"])[-1]
     found = metrics["scores"][name]
     kind = METRIC_NAMES[metrics["metric"]]
     if not _tested(metrics):
@@ -91,11 +92,17 @@ def _lead(config: Values, metrics: Values) -> str:
     data, targets = config["data"], config["targets"]
     asked = f"{len(targets)} targets" if len(targets) > 3 else listing([f"“{name}”" for name in targets])
     kind = f"{len(config['classes'])} classes" if config["task"]["kind"] == "multiclass" else "yes or no"
-    return (
+    made = (
         f"A classifier of {_noun(config)} that predicts {asked} ({kind}), trained on "
-        f"{data['parts']['train']:,} of the {data['rows']:,} rows of {data['file']}. The epoch with the best "
-        f"{PART_NAMES[metrics['selection']]} score was kept: epoch {metrics['epoch']}."
+        f"{data['parts']['train']:,} of the {data['rows']:,} rows of {data['file']}. "
     )
+    chosen = f"The epoch with the best {PART_NAMES[metrics['selection']]} score was kept"
+    committee = config.get("committee")
+    if not committee:
+        return f"{made}{chosen}: epoch {metrics['epoch']}."
+    if len(committee["members"]) == 1:
+        return f"{made}One model answers: {committee['members'][0]['name']}."
+    return f"{made}{len(committee['members'])} models answer together, as a committee. {chosen}, for each network."
 
 
 def _untested(config: Values, trust: Values) -> str:
@@ -136,8 +143,42 @@ def _scores(config: Values, metrics: Values) -> str:
         "scores",
         "Scores",
         paragraph(_plain(text)),
+        _standing(metrics),
         f'<div class="beside">{table(caption, header, [RowGroup(rows)])}{figure}</div>',
         *left_out,
+    )
+
+
+def _standing(metrics: Values) -> str:
+    """Who of a committee is best; nothing for one model alone."""
+    found = metrics.get("standing")
+    if not found:
+        return ""
+    return paragraph(_plain(f"{found['sentence'][0].upper()}{found['sentence'][1:]}."))
+
+
+def _members(config: Values) -> str:
+    """The members of a committee and how much each counts; nothing for one model alone."""
+    committee = config.get("committee")
+    if not committee or len(committee["members"]) == 1:
+        return ""
+    rows = [
+        [one["name"], one["kind"], MISSING if one["epoch"] is None else str(one["epoch"]), _number(one["weight"], 2)]
+        for one in committee["members"]
+    ]
+    fitted = listing([PART_NAMES[part] for part in committee["fitted_on"]]) or "no part: all count alike"
+    text = (
+        f"The probability is the weighted mean of what these models say, calibrated afterwards. Weights of least log "
+        f"loss on {fitted}, each part counting alike, were shrunk to the plain mean. The uncertainty of an answer is "
+        f"the spread of the models. Explanations show what the first network, {committee['members'][0]['name']}, goes "
+        "by: trees have no atoms to colour."
+    )
+    header = ["Model", "Kind", "Epoch", "Weight"]
+    return section(
+        "members",
+        "Who answers",
+        paragraph(_plain(text)),
+        table("Members of the committee", header, [RowGroup(rows)], numeric_from=2),
     )
 
 

@@ -44,6 +44,8 @@ class Predictions:
         weighted_sets: (n, tasks, classes) the plausible classes, held-out rows weighted for how these rows are drawn;
             None when they were not asked for.
         changed: (n,) whether standardisation changed the molecule; None when the bundle does not standardise.
+        uncertainty: (n, outputs) standard deviation of the probabilities that the models of a committee give, before
+            calibration; None when one model answers alone.
     """
 
     task: Task
@@ -66,6 +68,7 @@ class Predictions:
     nearest_name: Sequence[str] | None = None
     reason: Sequence[str] | None = None
     weighted_sets: NDArray[np.bool_] | None = None
+    uncertainty: Floats | None = None
 
     def __len__(self) -> int:
         return len(self.status)
@@ -110,13 +113,15 @@ class Predictions:
             weighted_sets=wide(self.weighted_sets, False),
             domain=wide(self.domain, ""),
             prototype=wide(self.prototype, -1),
+            uncertainty=wide(self.uncertainty, np.nan),
         )
 
     def columns(self) -> dict[str, Column]:
         """The table to show: name to its n cells, None where there is nothing to say.
 
         One task gives `prediction`, `probability` (of the positive label; with several classes of the predicted one,
-        and then a `probability_CLASS` each), `conformal_set`, `conformal_set_weighted` and `prototype`; several tasks
+        and then a `probability_CLASS` each), `uncertainty` (the spread of the models that answer together, about the
+        class whose probability it is), `conformal_set`, `conformal_set_weighted` and `prototype`; several tasks
         give these for each, as `prediction_TARGET`. Then follow `ood_score`, `domain`, `domain_reason`,
         `nearest_training_id`, `nearest_training_molecule`, `similarity`, `standardised_smiles` (where standardisation
         changed the molecule), `status` and `message`.
@@ -155,6 +160,9 @@ class Predictions:
             columns |= {f"probability_{name}": _numbers(self.probability[:, c]) for c, name in enumerate(self.classes)}
         else:
             columns["probability"] = _numbers(self.probability[:, number])
+        if self.uncertainty is not None:
+            place = np.maximum(chosen, 0) if self.task.kind == "multiclass" else np.full(len(self), number)
+            columns["uncertainty"] = _numbers(self.uncertainty[np.arange(len(self)), place])
         for name, sets in (("conformal_set", self.sets), ("conformal_set_weighted", self.weighted_sets)):
             if sets is not None:
                 rows = zip(chosen, sets[:, number].tolist(), strict=True)
@@ -170,7 +178,7 @@ class Predictions:
 
 def is_number(name: str) -> bool:
     """Whether a column of `Predictions.columns` holds numbers."""
-    return name.startswith(("probability", "ood_score", "similarity"))
+    return name.startswith(("probability", "uncertainty", "ood_score", "similarity"))
 
 
 def _numbers(values: Floats) -> Column:

@@ -57,7 +57,7 @@ def explain(desk: Desk, smiles: Sequence[str], target: str | None) -> schemas.Ex
         for row, answer in enumerate(_answers(said, smiles))
     ]
     return schemas.ExplainResponse(
-        columns=list(said.columns()), scored_by=NAMES[desk.by], prototypes=around.are_prototypes, rows=rows
+        columns=list(said.columns()), scored_by=_scored_by(desk), prototypes=around.are_prototypes, rows=rows
     )
 
 
@@ -118,6 +118,14 @@ def job_state(jobs: Jobs, job: Job) -> schemas.JobState:
     )
 
 
+def _scored_by(desk: Desk) -> str:
+    """How atoms are scored; of a committee, by whom."""
+    committee = desk.predictor.bundle.config.committee
+    if committee is None:
+        return NAMES[desk.by]
+    return f"{NAMES[desk.by]} of {committee.members[0].name}, one of the {len(committee.members)} models that answer,"
+
+
 def model_facts(desk: Desk) -> schemas.ModelFacts:
     """What is served."""
     bundle = desk.predictor.bundle
@@ -136,7 +144,7 @@ def model_facts(desk: Desk) -> schemas.ModelFacts:
         coverage=None if trust.conformal is None else 1 - trust.conformal.alpha,
         domains=trust.bands is not None,
         domain_score=trust.score,
-        scored_by=NAMES[desk.by],
+        scored_by=_scored_by(desk),
         prototypes=desk.surroundings(0).are_prototypes,
         selection=config.selection,
         epoch=config.epoch,

@@ -73,6 +73,7 @@ const glow = (told, model) => `Atoms glow as ${told.scored_by} says.`
 function facts(cells, model, target) {
   const entries = [["Prediction", model.targets.length > 1 ? `${target}: ${cells.prediction}` : cells.prediction],
     [probabilityName(model), decimals(cells.probability, 3)]];
+  if (cells.uncertainty !== null) entries.push(["Spread of the models", decimals(cells.uncertainty, 3)]);
   if (model.coverage !== null) entries.push([plausibleName(model), plausible(cells.set)]);
   if (model.domains) entries.push(["Domain", verdict(cells.domain)]);
   if (cells.reason) entries.push(["Why", cells.reason]);

@@ -9,6 +9,7 @@ export function cellsOf(row, model, target) {
   return {
     prediction: own("prediction"),
     probability: own("probability"),
+    uncertainty: own("uncertainty"),
     set: own("conformal_set"),
     prototype: own("prototype"),
     score: row.cells.ood_score,
