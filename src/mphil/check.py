@@ -12,7 +12,7 @@ import numpy as np
 
 from mphil.data.assign import assign, find_domain, sensible_splits
 from mphil.data.audit import Duplicates, Leaks, find_duplicates, find_leaks
-from mphil.data.intake import TableOptions, read_table
+from mphil.data.intake import TableOptions, read_table, wanted_task
 from mphil.data.roles import Roles
 from mphil.data.split import PARTS
 from mphil.data.splitting import Assignment
@@ -77,11 +77,12 @@ class Report:
         if not self.survey.targets:
             notes.append("no column looks like a label: name it with --target")
         for target in self.survey.targets:
-            known = sum(count > 0 for count in target.counts().values())
-            if target.kind == "continuous":
-                notes.append(f"target {target.name!r} is a measurement, not a class: {target.hint}")
+            known = len(np.unique(target.y[~np.isnan(target.y)]))
+            if target.kind == "text":
+                notes.append(f"target {target.name!r} has too many different words to be classes")
             elif known < 2:
-                notes.append(f"target {target.name!r} has {'one class' if known else 'no label'}: nothing to learn")
+                one = "one value" if target.kind == "continuous" else "one class"
+                notes.append(f"target {target.name!r} has {one if known else 'no label'}: nothing to learn")
         return tuple(notes)
 
     def reasons(self) -> dict[str, int]:
@@ -116,6 +117,7 @@ class Report:
                 target.name: {
                     "kind": target.kind,
                     "classes": target.counts(),
+                    "range": target.range,
                     "missing": int(np.isnan(target.y).sum()),
                 }
                 for target in survey.targets
@@ -138,6 +140,7 @@ def check(
     threshold: float | None = None,
     active_below: bool = False,
     standardise: bool = True,
+    task: str = "",
     workers: int | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> Report:
@@ -154,6 +157,7 @@ def check(
         threshold: from which on a measured target is active.
         active_below: active is at or below the threshold.
         standardise: take the largest organic fragment of a molecule, neutral where that is safe.
+        task: `classification` or `regression`, found when empty.
         workers: processes that read molecules.
         progress: told the number of rows read so far, now and then.
 
@@ -168,11 +172,11 @@ def check(
             raise UsageError(f"{path}: graphs have no columns; leave out --smiles, --target and --test")
         from mphil.data.graphs import open_graphs, survey_graphs
 
-        survey = survey_graphs(open_graphs(path))
+        survey = survey_graphs(open_graphs(path), wanted_task(task))
         if not len(survey):
             raise DataError(f"{path}: there is no graph in it")
     else:
-        options = TableOptions(smiles or "", targets, str(test or ""), threshold, active_below, standardise)
+        options = TableOptions(smiles or "", targets, str(test or ""), threshold, active_below, standardise, task)
         read = read_table(path, options, splits, workers=workers, progress=progress)
         table, roles, survey = read.table, read.roles, read.survey
     duplicates = find_duplicates(survey.keys.array(), survey.y)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from mphil.cli import show
-from mphil.cli.reading import ActiveBelow, DateFormat, Smiles, Standardise, Targets, TestFile, Threshold
+from mphil.cli.reading import ActiveBelow, DateFormat, Smiles, Standardise, Targets, TaskKind, TestFile, Threshold
 
 if TYPE_CHECKING:
     from mphil.check import Report
@@ -39,6 +39,7 @@ def check(
     threshold: Threshold = None,
     active_below: ActiveBelow = False,
     standardise: Standardise = True,
+    task: TaskKind = None,
     html: Annotated[Path | None, typer.Option(help="Write the report as a page with pictures.")] = None,
     rows: Annotated[Path | None, typer.Option(help="Write a CSV with the status of every row.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
@@ -58,6 +59,7 @@ def check(
             threshold=threshold,
             active_below=active_below,
             standardise=standardise,
+            task=task or "",
             progress=progress,
         )
     if html:
@@ -113,9 +115,11 @@ def _print_labels(facts: dict[str, Any]) -> None:
     labels = []
     for name, target in list(facts["targets"].items())[: 2 * SHOWN]:
         classes = " ".join(f"{_safe(c)}:{count:,}" for c, count in list(target["classes"].items())[:SHOWN])
+        if target["range"]:
+            classes = "{:g} to {:g}".format(*target["range"])
         labels.append([_safe(name), target["kind"], classes or "-", f"{target['missing']:,}"])
     if labels:
-        show.table(["target", "kind", "rows of each class", "missing"], labels)
+        show.table(["target", "kind", "rows of each class, or range", "missing"], labels)
     if len(facts["targets"]) > len(labels):
         typer.echo(f"and {len(facts['targets']) - len(labels):,} more targets")
 

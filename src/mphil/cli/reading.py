@@ -25,3 +25,7 @@ Standardise = Annotated[
         "--standardise/--no-standardise", help="Largest organic fragment of each molecule, neutral where safe."
     ),
 ]
+TaskKind = Annotated[
+    str | None,
+    typer.Option("--task", help="classification or regression. (default: measured columns make a regression)"),
+]

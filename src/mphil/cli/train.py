@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from mphil.cli import show
-from mphil.cli.reading import ActiveBelow, DateFormat, Smiles, Standardise, Targets, TestFile, Threshold
+from mphil.cli.reading import ActiveBelow, DateFormat, Smiles, Standardise, Targets, TaskKind, TestFile, Threshold
 from mphil.errors import UsageError
 
 DEFAULT_METHOD = "mphil"
@@ -43,10 +43,12 @@ def train(
     threshold: Threshold = None,
     active_below: ActiveBelow = False,
     standardise: Standardise = True,
+    task: TaskKind = None,
     duplicates: Annotated[
         str | None,
         typer.Option(
-            help="Rows of one molecule that contradict each other: keep, drop or majority. (default: majority)"
+            help="Rows of one molecule that contradict each other: keep, drop or majority, which of measurements is "
+            "the median. (default: majority)"
         ),
     ] = None,
     preset: Annotated[str | None, typer.Option(help="Named hyperparameters of the method.")] = None,
@@ -85,6 +87,7 @@ def train(
         "active-below": active_below or None,
         "no-standardise": None if standardise else True,
         "duplicates": duplicates,
+        "task": task,
     }
     flags: dict[str, Any] = {"benchmark": _data(file, benchmark, told), "method": {}}
     if method:

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from mphil.data.assign import RULES, is_file
 from mphil.data.roles import Roles, find_roles
 from mphil.data.survey import Survey, survey_table
 from mphil.data.table import Table, open_table
-from mphil.data.targets import Threshold
+from mphil.data.targets import Threshold, Wanted
 from mphil.errors import DataError, UnknownName, UsageError
+
+TASKS: tuple[Wanted, ...] = get_args(Wanted)
 
 
 @dataclass(frozen=True)
@@ -26,6 +28,7 @@ class TableOptions:
         threshold: from which on a measured target is active; None when the targets are classes.
         active_below: active is at or below the threshold, not at or above.
         standardise: molecules are standardised: largest organic fragment, neutral where that is safe.
+        task: `classification` or `regression`, found when empty.
     """
 
     smiles: str = ""
@@ -34,6 +37,7 @@ class TableOptions:
     threshold: float | None = None
     active_below: bool = False
     standardise: bool = True
+    task: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,19 +80,29 @@ def read_table(
         raise UsageError("--threshold needs the measured column: name it with --target")
     if options.active_below and options.threshold is None:
         raise UsageError("--active-below goes with --threshold")
+    if options.task == "regression" and options.threshold is not None:
+        raise UsageError("--threshold makes classes, and --task regression learns numbers; give one of them")
     cut = None if options.threshold is None else Threshold(options.threshold, options.active_below)
     table = open_table(path)
     columns = [name for name in splits if name in table.columns or (name not in RULES and not is_file(name))]
     roles = find_roles(table, smiles=options.smiles or None, targets=options.targets, domains=columns)
     test = _test_table(Path(options.test), path, roles) if options.test else None
     reading: dict[str, Any] = {"standardised": options.standardise, "workers": workers, "progress": progress}
-    survey = survey_table(table, roles, test=test, threshold=cut, **reading)
+    survey = survey_table(table, roles, test=test, threshold=cut, wanted=wanted_task(options.task), **reading)
     if not len(survey):
         first = f"; the first: {survey.bad[0].message}" if survey.bad else ""
         raise DataError(f"{path}: none of the {survey.rows:,} rows can be used{first}")
     if survey.external is not None and not survey.external.any():
         raise DataError(f"{options.test}: no row of the external test set can be used")
     return Intake(table, roles, survey)
+
+
+def wanted_task(name: str) -> Wanted:
+    """What is to be learned, by its name; empty when that is to be found."""
+    for known in TASKS:
+        if name == known:
+            return known
+    raise UnknownName("task", name, TASKS[1:])
 
 
 def _test_table(path: Path, of: Path, roles: Roles) -> Table:
