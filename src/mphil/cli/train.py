@@ -27,7 +27,10 @@ def train(
         Path | None, typer.Argument(help="Your own table of molecules or folder of graphs, in place of a benchmark.")
     ] = None,
     benchmark: Annotated[str | None, typer.Option(help="Name of a benchmark; see `mphil benchmarks`.")] = None,
-    method: Annotated[str | None, typer.Option(help="Name of a method; see `mphil methods`. (default: mphil)")] = None,
+    method: Annotated[
+        str | None,
+        typer.Option(help="Name of a method; see `mphil methods`. (default: mphil; for measured numbers mphil+)"),
+    ] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of initialisation, order and dropout. (default: 0)")] = None,
     smiles: Smiles = None,
     target: Targets = None,
@@ -119,7 +122,7 @@ def _train_file(
     if launched():
         raise UsageError("several processes can share a benchmark; train on a file of your own with one process")
     if out:
-        check_free(out, wanted.get("method", {}).get("name", DEFAULT_METHOD))
+        check_free(out, wanted.get("method", {}).get("name", ""))
     prepared = prepare(wanted, selection=selection)
     config = prepared.config
     folder = out or Path("runs") / f"{file.name.partition('.')[0]}-{config.method.name}-s{config.seed}"

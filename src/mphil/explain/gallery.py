@@ -83,6 +83,7 @@ class NewMolecules:
         classes: (n,) class each is taken for.
         probabilities: (n,) probability of that class.
         verdicts: (n,) `in domain`, `borderline`, `out of domain`, or `unknown` where the model cannot tell.
+        told: (n,) the answers of a regression in words, in place of classes and probabilities.
     """
 
     explanations: Sequence[Explanation]
@@ -90,11 +91,15 @@ class NewMolecules:
     classes: NDArray[np.int64]
     probabilities: Floats
     verdicts: Sequence[str]
+    told: Sequence[str] = ()
 
     def caption(self, number: int, names: Sequence[str]) -> str:
         """Such as "active, 0.93; out of domain"."""
         verdict = self.verdicts[number]
-        told = f"{names[self.classes[number]]}, {self.probabilities[number]:.2f}"
+        if self.told:
+            told = self.told[number]
+        else:
+            told = f"{names[self.classes[number]]}, {self.probabilities[number]:.2f}"
         return told if verdict == UNKNOWN else f"{told}; {verdict}"
 
 
@@ -120,13 +125,14 @@ def gallery_view(
         progress: show bars where there is a terminal.
     """
     centres, real = centres_of(model.method, model.training, model.task)
-    word = "prototype" if real else "class centre"
+    measured = model.method.task.kind == "regression"
+    word = "prototype" if real else "centre of a level" if measured else "class centre"
     placed = bool(len(model.training) and centres.shape[2])
     around = neighbourhoods(model.training, centres) if placed else []
     kept = sorted(sorted(range(len(around)), key=lambda i: -len(around[i].members))[:CENTRES])
     prototypes = _prototypes(model, [around[i] for i in kept], centres.shape[1], word, by, progress)
     count = len(new.explanations)
-    found = [f"{len(around)} {word}s for {model.target}"] if placed else []
+    found = [f"{len(around)} {'levels' if measured else f'{word}s'} for {model.target}"] if placed else []
     found += [f"{count:,} molecule{'s' if count != 1 else ''} explained"] if count or not placed else []
     return GalleryView(
         eyebrow=eyebrow,
@@ -150,11 +156,13 @@ def _parts_of(model: Model) -> list[PartView]:
 
 def _lead(model: Model, new: NewMolecules, slots: int) -> list[str]:
     name = model.method.name
+    groups = "level, a third of the measured values" if model.method.task.kind == "regression" else "class"
     sentences = [
         f"{name} compares every molecule with {slots} prototype{'s' if slots > 1 else ''} of each class. A prototype "
         "is no molecule: it is a direction that molecules lie near to."
         if slots
-        else f"{name} has no prototypes; the mean direction of the training molecules of each class stands in for them."
+        else f"{name} has no prototypes of its answers; the mean direction of the training molecules of each {groups} "
+        "stands in for them."
     ]
     if new.verdicts and UNKNOWN not in new.verdicts:
         outside = sum(verdict == "out of domain" for verdict in new.verdicts)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from mphil.chem.substructures import Kind, Substructure, find_substructures
 from mphil.data.store import GraphStore
 from mphil.errors import DataError
-from mphil.explain.hiding import class_probabilities, keep_nodes
+from mphil.explain.hiding import class_probabilities, keep_nodes, predicted_numbers
 from mphil.methods.base import Method, evaluating
 
 MOST = 40
@@ -32,7 +32,9 @@ class RankedSubstructure:
         atoms: numbers of its atoms.
         importance: mean importance of its atoms, between 0 and 1.
         drop: by how much the probability of the predicted class falls when the part is hidden; negative when the
-            prediction becomes more certain. Averaged over the tasks.
+            prediction becomes more certain. Averaged over the tasks. Of a regression, by how much the predicted number
+            falls, in its unit (of several tasks, in standard deviations): negative when the part keeps it low.
+        measured: whether it is of a regression, where both signs tell.
     """
 
     kind: Kind
@@ -40,17 +42,23 @@ class RankedSubstructure:
     atoms: tuple[int, ...]
     importance: float
     drop: float
+    measured: bool = False
 
     @property
     def told_drop(self) -> str:
         """The drop for a reader, with its sign and without a negative zero."""
         return f"{round(self.drop, 3) + 0.0:+.3f}"
 
+    @property
+    def effect(self) -> float:
+        """What parts are ranked by: the drop, of a regression its size."""
+        return abs(self.drop) if self.measured else self.drop
+
 
 def rank_substructures(
     method: Method, store: GraphStore, graph: int, importance: NDArray[np.float64]
 ) -> list[RankedSubstructure]:
-    """The substructures of a molecule, those without which the prediction suffers most first.
+    """The substructures of a molecule, those without which the prediction suffers or changes most first.
 
     Of parts whose drops hardly differ, the one with the higher mean importance comes first.
 
@@ -67,14 +75,14 @@ def rank_substructures(
     best = sorted(range(len(found)), key=lambda i: (-round(means[i], 6), found[i].smiles, found[i].atoms))[:MOST]
     parts = [found[i] for i in best]
     ranked = [
-        RankedSubstructure(part.kind, part.smiles, part.atoms, means[i], drop)
+        RankedSubstructure(part.kind, part.smiles, part.atoms, means[i], drop, method.task.kind == "regression")
         for i, part, drop in zip(best, parts, _drops(method, store, graph, parts), strict=True)
     ]
-    return sorted(ranked, key=lambda part: (-round(part.drop / TELLING), -round(part.importance, 6)))
+    return sorted(ranked, key=lambda part: (-round(part.effect / TELLING), -round(part.importance, 6)))
 
 
 def _drops(method: Method, store: GraphStore, graph: int, parts: Sequence[Substructure]) -> list[float]:
-    """Fall of the probability of the predicted class when each part is hidden, one at a time."""
+    """Fall of the probability of the predicted class, or of the number, when each part is hidden, one at a time."""
     if not parts:
         return []
     n_nodes = int(store.n_nodes[graph])
@@ -84,8 +92,14 @@ def _drops(method: Method, store: GraphStore, graph: int, parts: Sequence[Substr
     # The whole molecule goes first: it says which class the others are asked about.
     batch = keep_nodes(store.batch(torch.full((len(kept),), graph)), kept.flatten())
     device = next(method.parameters()).device
+    task = method.task
     with evaluating(method):
-        chances = class_probabilities(method.predict(batch.to(device)), method.task)
+        outputs = method.predict(batch.to(device))
+    if task.kind == "regression":
+        numbers = predicted_numbers(outputs, task) if task.n_tasks == 1 else outputs.double().cpu()
+        falls: list[float] = (numbers[0] - numbers[1:]).mean(1).tolist()
+        return falls
+    chances = class_probabilities(outputs, task)
     chosen = chances[:1].argmax(-1, keepdim=True).expand(len(kept), -1, -1)
     chance = chances.gather(-1, chosen).mean((1, 2))
     drops: list[float] = (chance[0] - chance[1:]).tolist()

@@ -9,11 +9,13 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
+from mphil.page.card_regression import errors_section, intervals_section, told_labels
 from mphil.page.document import RowGroup, command, details, facts, page, paragraph, section, table
 from mphil.page.svg import bar_chart, line_chart
 from mphil.page.text import MISSING, escape, listing
 from mphil.page.verdict import METRIC_NAMES
 from mphil.page.view import PART_NAMES
+from mphil.task import LOWER_IS_BETTER
 
 Values = Mapping[str, Any]
 
@@ -43,12 +45,12 @@ def card_page(config: Values, metrics: Values, trust: Values, weights: str) -> s
     eyebrow = f"mphil model card · {data['file']}"
     header = f'<header><p class="eyebrow">{escape(eyebrow)}</p><h1>{escape(_headline(config, metrics))}</h1>'
     header += paragraph(_plain(_lead(config, metrics)), "lead") + "</header>"
-    measured = [
-        _scores(config, metrics),
-        _probabilities(metrics, trust),
-        _sets(config, metrics, trust),
-        _domain(metrics, trust),
-    ]
+    of_answers = (
+        [errors_section(config, metrics), intervals_section(config, metrics, trust)]
+        if _is_regression(config)
+        else [_probabilities(metrics, trust), _sets(config, metrics, trust)]
+    )
+    measured = [_scores(config, metrics), *of_answers, _domain(metrics, trust)]
     sections = [
         *(measured if _tested(metrics) else [_untested(config, trust)]),
         _data(config),
@@ -66,6 +68,10 @@ def _plain(text: str) -> str:
 
 def _noun(config: Values) -> str:
     return "molecules" if config["molecules"] else "graphs"
+
+
+def _is_regression(config: Values) -> bool:
+    return bool(config["task"]["kind"] == "regression")
 
 
 def _tested(metrics: Values) -> bool:
@@ -88,8 +94,9 @@ def _lead(config: Values, metrics: Values) -> str:
     data, targets = config["data"], config["targets"]
     asked = f"{len(targets)} targets" if len(targets) > 3 else listing([f"“{name}”" for name in targets])
     kind = f"{len(config['classes'])} classes" if config["task"]["kind"] == "multiclass" else "yes or no"
+    kind, what = ("numbers", "regression") if _is_regression(config) else (kind, "classifier")
     return (
-        f"A classifier of {_noun(config)} that predicts {asked} ({kind}), trained on "
+        f"A {what} of {_noun(config)} that predicts {asked} ({kind}), trained on "
         f"{data['parts']['train']:,} of the {data['rows']:,} rows of {data['file']}. The epoch with the best "
         f"{PART_NAMES[metrics['selection']]} score was kept: epoch {metrics['epoch']}."
     )
@@ -97,10 +104,15 @@ def _lead(config: Values, metrics: Values) -> str:
 
 def _untested(config: Values, trust: Values) -> str:
     """What takes the place of all figures when there is none."""
+    if _is_regression(config):
+        unknown, fitted = "how often its intervals hold the true number", "Intervals"
+    else:
+        unknown = "how true its probabilities and how often its sets hold the true class"
+        fitted = "Probabilities, sets"
     text = (
-        f"All {_noun(config)} went into training and validation. How good the model is, how true its probabilities and "
-        "how often its sets hold the true class is not known from this file: score it on rows it has not seen, such as "
-        f"in a cross-validation. Probabilities, sets and bands were fitted on {PART_NAMES[trust['fitted_on']]}."
+        f"All {_noun(config)} went into training and validation. How good the model is, {unknown} is not known from "
+        "this file: score it on rows it has not seen, such as in a cross-validation. "
+        f"{fitted} and bands were fitted on {PART_NAMES[trust['fitted_on']]}."
     )
     return section("scores", "Scores", paragraph(text))
 
@@ -109,12 +121,14 @@ def _scores(config: Values, metrics: Values) -> str:
     kind, scores = METRIC_NAMES[metrics["metric"]], metrics["scores"]
     rows = [[name, *(_number(found[part]) for part in TESTED)] for name, found in scores.items()]
     caption = f"{kind[0].upper()}{kind[1:]}; every method trained on the same split"
+    if metrics["metric"] in LOWER_IS_BETTER:
+        caption += "; lower is better"
     bars = bar_chart(
         ["ID test", "OOD test"],
         {name: [found[part] for part in TESTED] for name, found in scores.items()},
         title="Without and with the shift",
         y_label=kind,
-        y_range=(0, 1),
+        y_range=None if _is_regression(config) else (0, 1),
         show=lambda value: f"{value:.2f}",
         size=(380, 280),
     )
@@ -251,7 +265,9 @@ def _data(config: Values) -> str:
     rows = []
     for part, size in data["parts"].items():
         labels = data["labels"][part]
-        if len(labels) == 1:
+        if _is_regression(config) and len(labels) == 1:
+            shown = told_labels(labels[0])
+        elif len(labels) == 1:
             shown = ", ".join(f"{classes[int(c)]}: {n:,}" for c, n in list(labels[0].items())[:SHOWN])
         else:
             shown = f"{len(labels)} tasks" if labels else MISSING

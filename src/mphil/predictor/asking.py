@@ -133,7 +133,12 @@ def best_score(method: Method, molecules: bool) -> Score:
     """The score to use: fingerprints for molecules, or else the nearest training graphs, or else the logits.
 
     Why the score of MPHIL's prototypes is not among them: docs/trust.md.
+
+    Raises:
+        UsageError: a regression of graphs without an embedding has none of these.
     """
+    if method.task.kind == "regression" and not molecules and not implements(method, "embed"):
+        raise UsageError(f"{method.name} has no embedding to tell how far from training a graph is; use erm or mphil+")
     if molecules:
         return "tanimoto"
     return "knn" if implements(method, "embed") else "energy"

@@ -166,6 +166,8 @@ class Predictor:
         probability = trust.calibration.apply(sound.logits)
         alike = None if similarity is None else similarity[kept]
         score = distance(trust.score, sound, self.bundle.references, config.task, alike)
+        if config.task.kind == "regression":
+            return self._measured(sound, score).spread(kept, len(store), *NOT_FINITE)
         several = config.task.kind == "multiclass"
         said = Predictions(
             task=config.task,
@@ -182,6 +184,25 @@ class Predictor:
             prototype=sound.slots,
         )
         return said.spread(kept, len(store), *NOT_FINITE)
+
+    def _measured(self, outputs: Outputs, score: Floats) -> Predictions:
+        """Answers of a regression, in the unit of each task."""
+        config, trust = self.bundle.config, self.bundle.trust
+        predicted, nothing = config.task.to_units(outputs.logits), (len(outputs.logits), 0)
+        return Predictions(
+            task=config.task,
+            targets=config.targets,
+            classes=config.classes,
+            status=[OK] * len(predicted),
+            message=[""] * len(predicted),
+            probability=np.empty(nothing),
+            prediction=np.empty(nothing, np.int64),
+            ood_score=score,
+            embedding=outputs.embedding,
+            domain=None if trust.bands is None else trust.bands.verdict(score),
+            predicted=predicted,
+            intervals=None if trust.intervals is None else trust.intervals.around(predicted),
+        )
 
 
 def load(path: Path | str, *, device: str = "cpu") -> Predictor:

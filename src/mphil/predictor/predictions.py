@@ -40,6 +40,10 @@ class Predictions:
         nearest_smiles: (n,) its canonical spelling; None likewise.
         similarity: (n,) its Tanimoto similarity; None likewise.
         changed: (n,) whether standardisation changed the molecule; None when the bundle does not standardise.
+        predicted: (n, tasks) numbers of a regression, in the unit of each task; None for classes. Probabilities and
+            classes of a regression are empty.
+        intervals: (n, tasks, 2) lower and upper ends around these, infinite where nothing can be promised; None when
+            the bundle has no intervals.
     """
 
     task: Task
@@ -59,6 +63,8 @@ class Predictions:
     nearest_smiles: Sequence[str] | None = None
     similarity: Floats | None = None
     changed: NDArray[np.bool_] | None = None
+    predicted: Floats | None = None
+    intervals: Floats | None = None
 
     def __len__(self) -> int:
         return len(self.status)
@@ -66,8 +72,8 @@ class Predictions:
     @property
     def answered(self) -> NDArray[np.bool_]:
         """(n,) whether a row has an answer."""
-        found: NDArray[np.bool_] = self.prediction[:, 0] >= 0
-        return found
+        found: NDArray[np.bool_] = self.prediction[:, :1] >= 0 if self.predicted is None else ~np.isnan(self.predicted)
+        return found[:, 0]
 
     def spread(self, rows: Numbers, total: int, status: str = "", message: str = "") -> Predictions:
         """These answers in some of `total` rows, the others without an answer.
@@ -102,6 +108,8 @@ class Predictions:
             sets=wide(self.sets, False),
             domain=wide(self.domain, ""),
             prototype=wide(self.prototype, -1),
+            predicted=wide(self.predicted, np.nan),
+            intervals=wide(self.intervals, np.nan),
         )
 
     def columns(self) -> dict[str, Column]:
@@ -109,9 +117,9 @@ class Predictions:
 
         One task gives `prediction`, `probability` (of the positive label; with several classes of the predicted one,
         and then a `probability_CLASS` each), `conformal_set` and `prototype`; several tasks give these for each, as
-        `prediction_TARGET`. Then follow `ood_score`, `domain`, `nearest_training_molecule`, `similarity`,
-        `standardised_smiles` (where standardisation changed the molecule), `status` and `message`.
-        What the bundle or the method does not have is no column.
+        `prediction_TARGET`. A regression gives `predicted`, `lower` and `upper` instead. Then follow `ood_score`,
+        `domain`, `nearest_training_molecule`, `similarity`, `standardised_smiles` (where standardisation changed the
+        molecule), `status` and `message`. What the bundle or the method does not have is no column.
 
         A set is written `{inactive|active}`, a prototype `active#2`: its class and its number, from 1.
         """
@@ -134,8 +142,14 @@ class Predictions:
 
     def _task_columns(self, number: int) -> dict[str, Column]:
         """The columns of one task, under their short names."""
+        if self.predicted is not None:
+            columns = {"predicted": _numbers(self.predicted[:, number])}
+            if self.intervals is not None:
+                ends = np.where(np.isfinite(self.intervals[:, number]), self.intervals[:, number], np.nan)
+                columns |= {"lower": _numbers(ends[:, 0]), "upper": _numbers(ends[:, 1])}
+            return columns
         chosen = self.prediction[:, number].tolist()
-        columns: dict[str, Column] = {"prediction": [self.classes[c] if c >= 0 else None for c in chosen]}
+        columns = {"prediction": [self.classes[c] if c >= 0 else None for c in chosen]}
         if self.task.kind == "multiclass":
             own = np.where(self.answered, self.probability.max(1), np.nan)
             columns["probability"] = _numbers(own)
@@ -156,7 +170,7 @@ class Predictions:
 
 def is_number(name: str) -> bool:
     """Whether a column of `Predictions.columns` holds numbers."""
-    return name.startswith(("probability", "ood_score", "similarity"))
+    return name.startswith(("probability", "ood_score", "similarity", "predicted", "lower", "upper"))
 
 
 def _numbers(values: Floats) -> Column:

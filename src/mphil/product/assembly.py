@@ -163,7 +163,7 @@ def _bundle_config(prepared: Prepared, run: Run) -> BundleConfig:
         method=config.method,
         encoder=config.encoder,
         targets=tuple(target.name for target in own.survey.targets),
-        classes=data.classes or ("0", "1"),
+        classes=data.classes or (() if data.task.kind == "regression" else ("0", "1")),
         molecules=reading if own.column else None,
         selection=rule,
         epoch=run.result["selections"][rule]["epoch"],

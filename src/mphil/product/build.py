@@ -28,12 +28,16 @@ from mphil.product.assembly import Prepared, Rule, assemble
 from mphil.product.defaults import ENCODER, train_defaults
 from mphil.product.forest import forest_scores
 from mphil.product.place import ISSUES, PARTS, held, issue_table, parts_table
+from mphil.task import Task
 from mphil.training.run import Run, execute
 from mphil.training.settings import Wanted, merge, resolve
 from mphil.training.trainable import check_needs, check_trainable
 from mphil.training.trainer import RULES
 
 BASELINE = "erm"
+REGRESSION = "mphil+"
+"""Method that learns measured numbers when none is named: MPHIL itself is made of classes."""
+
 FOREST = "random forest"
 BUNDLE = "bundle"
 
@@ -84,6 +88,7 @@ def prepare(wanted: Wanted, *, selection: str = "") -> Prepared:
     own = read_own_data(**table_arguments(args))
     data = replace(own.benchmark, name="own-data", args=args)
     rule = choosing_part(data, selection)
+    wanted = with_method(wanted, data.task)
     train = {"patience_on": rule} | train_defaults(len(data.split.train), wanted.get("train"))
     rest = {section: values for section, values in wanted.items() if section != "benchmark"}
     config, _ = resolve(merge([{"encoder": ENCODER}, rest, {"train": train}]), data)
@@ -92,6 +97,13 @@ def prepare(wanted: Wanted, *, selection: str = "") -> Prepared:
     with torch.device("meta"):  # whether it can be built at all, at no cost
         build_method(config.method.name, data.task, config.encoder, config.method.args)
     return Prepared(own, data, config, rule)
+
+
+def with_method(wanted: Wanted, task: Task) -> Wanted:
+    """The settings with a method that can learn the task, when none is named."""
+    if task.kind != "regression" or wanted.get("method", {}).get("name"):
+        return wanted
+    return merge([wanted, {"method": {"name": REGRESSION}}])
 
 
 def choosing_part(data: Benchmark, selection: str = "") -> Rule:

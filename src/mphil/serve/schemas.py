@@ -90,7 +90,7 @@ class Part(BaseModel):
     smiles: Annotated[str, Field(description="The part, `*` where it hangs on the rest.")]
     atoms: Annotated[list[int], Field(description="Numbers of its atoms, from 0, as the molecule names them.")]
     importance: Annotated[float, Field(description="Mean weight of its atoms.")]
-    drop: Annotated[float, Field(description="Fall of the probability of the predicted class when it is hidden.")]
+    drop: Annotated[float, Field(description="Fall of the probability, or of the number, when it is hidden.")]
     drawing: Annotated[str | None, Field(description="SVG of the molecule with the part outlined; of the first parts.")]
 
 
@@ -190,7 +190,7 @@ class ModelFacts(BaseModel):
     data: Annotated[dict[str, Any], Field(description="The table it was trained on.")]
     training_molecules: int
     calibration: str
-    coverage: Annotated[float | None, Field(description="Share of right labels that conformal sets aim at.")]
+    coverage: Annotated[float | None, Field(description="Share of labels that sets or intervals aim at.")]
     domains: Annotated[bool, Field(description="Whether molecules are told in, borderline or out of domain.")]
     domain_score: str
     scored_by: Annotated[str, Field(description="How atoms are scored.")]

@@ -2,7 +2,7 @@
 
 import { explain, Problem } from "./api.js";
 import { byId, count, decimals, make, picture, verdict } from "./elements.js";
-import { cellsOf, nameOf, plausible, plausibleName, probabilityName } from "./table.js";
+import { cellsOf, intervalName, isRegression, nameOf, plausible, plausibleName, probabilityName } from "./table.js";
 
 const dialog = byId("details");
 const body = byId("details-body");
@@ -71,9 +71,13 @@ const glow = (told, model) => `Atoms glow as ${told.scored_by} says.`
   + (model.targets.length > 1 ? " Atoms and drops are averaged over all targets." : "");
 
 function facts(cells, model, target) {
-  const entries = [["Prediction", model.targets.length > 1 ? `${target}: ${cells.prediction}` : cells.prediction],
-    [probabilityName(model), decimals(cells.probability, 3)]];
-  if (model.coverage !== null) entries.push([plausibleName(model), plausible(cells.set)]);
+  const entries = [["Prediction", model.targets.length > 1 ? `${target}: ${cells.prediction}` : cells.prediction]];
+  if (isRegression(model)) {
+    if (model.coverage !== null) entries.push([intervalName(model), cells.interval ?? "–"]);
+  } else {
+    entries.push([probabilityName(model), decimals(cells.probability, 3)]);
+    if (model.coverage !== null) entries.push([plausibleName(model), plausible(cells.set)]);
+  }
   if (model.domains) entries.push(["Domain", verdict(cells.domain)]);
   entries.push(["Distance from training", decimals(cells.score, 3)]);
   return make("dl", {}, ...entries.map(([name, value]) =>
@@ -100,7 +104,7 @@ function parts(reasons, large) {
       make("td", { className: "number" }, `${part.drop < 0 ? "−" : "+"}${Math.abs(part.drop).toFixed(3)}`));
   });
   const heads = [["Part", ""], ["Kind", ""], ["Importance", "number"], ["Drop", "number"]];
-  const caption = "Parts, the most decisive first. Drop: how much the probability of the prediction falls without the part. Press a part to outline it.";
+  const caption = "Parts, the most decisive first. Drop: how much the probability of the prediction, or the predicted number, falls without the part. Press a part to outline it.";
   return make("div", { className: "scroll parts", role: "region", label: "Parts of the molecule", tabIndex: 0 },
     make("table", {}, make("caption", {}, caption),
       make("thead", {}, make("tr", {}, ...heads.map(([text, kind]) => make("th", { scope: "col", className: kind }, text)))),
