@@ -11,8 +11,6 @@ from mphil.cli import show
 from mphil.cli.reading import ActiveBelow, DateFormat, Smiles, Standardise, Targets, TaskKind, TestFile, Threshold
 from mphil.errors import UsageError
 
-DEFAULT_METHOD = "mphil"
-
 
 def add_to(app: typer.Typer) -> None:
     app.command(

@@ -100,9 +100,10 @@ def read_cells(
     if measurement and wanted == "classification":
         raise DataError(f"{name!r} is a measurement, not a class: {_hint(name, values)}")
     if measurement or wanted == "regression":
+        notes += _bound_note(name, measured, counts)
         if not wanted:
             notes.append(f"target {name!r} is a measurement, so this is a regression: {_hint(name, values)}")
-        return _as_measured(name, column, measured), (*notes, *_bound_note(name, measured, counts))
+        return _as_measured(name, column, measured), tuple(notes)
     if target.kind == "multiclass" and numeric and not wanted:
         told = f"{len(target.classes)} different whole numbers are taken as classes"
         notes.append(f"target {name!r}: {told}; --task regression takes them as measurements")
@@ -129,7 +130,8 @@ def _bound_note(name: str, measured: Mapping[str, Measured], counts: Mapping[str
     if not bounded:
         return []
     count = sum(counts[text] for text in bounded)
-    return [f"target {name!r}: these {count:,} are taken as the number itself, {bounded[0]!r} as a measured value"]
+    value = measured[bounded[0]].value
+    return [f"target {name!r}: these {count:,} are taken as measured numbers, {bounded[0]!r} as {value:g}"]
 
 
 def _divided(name: str, column: Coded, measured: Mapping[str, Measured], threshold: Threshold) -> tuple[Target, str]:

@@ -96,10 +96,7 @@ class NewMolecules:
     def caption(self, number: int, names: Sequence[str]) -> str:
         """Such as "active, 0.93; out of domain"."""
         verdict = self.verdicts[number]
-        if self.told:
-            told = self.told[number]
-        else:
-            told = f"{names[self.classes[number]]}, {self.probabilities[number]:.2f}"
+        told = self.told[number] if self.told else f"{names[self.classes[number]]}, {self.probabilities[number]:.2f}"
         return told if verdict == UNKNOWN else f"{told}; {verdict}"
 
 

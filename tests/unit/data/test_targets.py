@@ -80,7 +80,7 @@ def test_measurements_as_people_write_them():
     target, notes = read_cells("c", column("1,5", ">10", "n.d.", "2,25", "<0,1", "1,5", ""))
     assert target.kind == "continuous"
     assert [None if math.isnan(value) else value for value in target.y] == [1.5, 10.0, None, 2.25, 0.1, 1.5, None]
-    assert "target 'c': these 2 are taken as the number itself, '>10' as a measured value" in notes
+    assert "target 'c': these 2 are taken as measured numbers, '>10' as 10" in notes
     assert any("3 numbers with a decimal comma" in note for note in notes)
 
 
