@@ -93,7 +93,9 @@ def _lines(facts: dict[str, Any]) -> list[str]:
 
 
 def _tasks(tasks: list[str], refuses: dict[str, str]) -> str:
-    return "all" if not refuses else ", ".join(tasks)
+    if refuses.keys() <= {"regression"}:
+        return "classes" if refuses else "classes, regression"
+    return ", ".join(tasks)
 
 
 def _cost(times: dict[str, float]) -> str:
