@@ -140,6 +140,7 @@ def _model_facts(predictor: Predictor, model: TensorModel) -> dict[str, Any]:
         "task": config.task.kind,
         "targets": list(config.targets),
         "classes": list(config.classes),
+        **({"means": config.task.means, "scales": config.task.scales} if config.task.kind == "regression" else {}),
         "features": None if config.molecules is None else config.molecules.featuriser,
         "calibration": trust.calibration.to_dict(),
         "bundle": predictor.bundle.digest,
