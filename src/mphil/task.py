@@ -96,6 +96,11 @@ class Task:
         found: NDArray[np.float64] = outputs * np.array(self.scales or 1.0) + np.array(self.means or 0.0)
         return found
 
+    def from_units(self, y: NDArray[np.float64]) -> NDArray[np.float64]:
+        """(n, tasks) numbers in the unit of each task -> outputs of a regression model: undoes `to_units`."""
+        found: NDArray[np.float64] = (y - np.array(self.means or 0.0)) / np.array(self.scales or 1.0)
+        return found
+
     def standardised(self, y: ArrayLike | Tensor) -> Task:
         """This regression with the means and standard deviations of (n, tasks) training labels, NaN = missing.
 

@@ -15,7 +15,7 @@ from tests.products import SET, binary_table, molecules, rows_of, write_table
 
 TINY = [text for pair in SET for text in ("--set", pair)]
 LONG = ["--set", "encoder.width=8", "--set", "encoder.layers=2", "--set", "train.batch_size=4"]
-LONG += ["--set", "train.epochs=4", "--no-baselines"]
+LONG += ["--set", "train.epochs=4", "--method", "mphil", "--fast", "--no-baselines"]
 EVERY_BATCH = ["--set", "train.checkpoint_minutes=0"]
 
 
@@ -57,7 +57,7 @@ class TestTraining:
         before = read_bundle(folder / "bundle").digest
         shutil.rmtree(folder / "mphil")
         table = product.folder.parent / "assay.csv"
-        process = commands.start("train", table, "--out", folder, *TINY)
+        process = commands.start("train", table, "--method", "mphil", "--fast", "--out", folder, *TINY)
         wait_until((folder / "mphil" / "config.json").exists)
         process.send(signal.SIGKILL)
         process.wait()

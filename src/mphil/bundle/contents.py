@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from pydantic import Field, model_validator
 from torch import Tensor
 
+from mphil.committee.trees import Trees
 from mphil.config import EncoderConfig, NamedArgs, Settings
 from mphil.task import Task
 from mphil.trust.calibration import Calibration
@@ -50,6 +51,58 @@ class MoleculeReading(Settings):
     fingerprint: str
 
 
+class Member(Settings):
+    """A model of a committee.
+
+    Attributes:
+        name: what it is called in tables of scores.
+        kind: a network, or trees on features of molecules.
+        seed: of its training.
+        weight: how much it counts.
+        method: of a network, name and hyperparameters; its encoder has the settings of the bundle.
+        epoch: of a network, the chosen one.
+    """
+
+    name: str = LongText
+    kind: Literal["network", "forest", "boosting"]
+    seed: int = Field(ge=0)
+    weight: float = Field(ge=0, le=1)
+    method: NamedArgs | None = None
+    epoch: int | None = Field(None, ge=0)
+
+    @model_validator(mode="after")
+    def _a_network_has_a_method(self) -> Member:
+        if (self.kind == "network") != (self.method is not None):
+            raise ValueError(f"member {self.name[:60]!r} is a {self.kind}; networks and no others have a method")
+        return self
+
+
+class Committee(Settings):
+    """Several models that answer together; the first is the network that the bundle itself describes, or trees alone.
+
+    Attributes:
+        features: name and version of the features that trees split on; None when there are no trees.
+        members: the models.
+        fitted_on: the parts that the weights were fitted on.
+    """
+
+    features: str | None
+    members: tuple[Member, ...]
+    fitted_on: tuple[str, ...] = ()
+
+    @model_validator(mode="after")
+    def _members_fit(self) -> Committee:
+        names = [member.name for member in self.members]
+        begins = [member.kind == "network" for member in self.members]
+        if not names or len(set(names)) < len(names) or (any(begins) and not begins[0]):
+            raise ValueError("the networks of a committee come first, and no two members have one name")
+        if abs(sum(member.weight for member in self.members) - 1) > 1e-6:
+            raise ValueError("the weights of the members do not sum to 1")
+        if (self.features is None) == any(member.kind != "network" for member in self.members):
+            raise ValueError("trees, and nothing else, need features")
+        return self
+
+
 class BundleConfig(Settings):
     """What is needed to build the model again and to name its answers.
 
@@ -66,6 +119,7 @@ class BundleConfig(Settings):
         data: the file, its rows and its split, for the reader.
         versions: of the packages that made it.
         numerics: version of the numerics it was trained with; 0 when that had no number yet.
+        committee: the models that answer together; None when there is one model alone.
     """
 
     task: Task
@@ -80,6 +134,7 @@ class BundleConfig(Settings):
     data: dict[str, Any]
     versions: dict[str, str]
     numerics: int = Field(0, ge=0)
+    committee: Committee | None = None
 
     @model_validator(mode="after")
     def _every_answer_has_a_name(self) -> BundleConfig:
@@ -88,7 +143,14 @@ class BundleConfig(Settings):
                 f"{len(self.targets)} targets and {len(self.classes)} classes named, the task has "
                 f"{self.task.n_tasks} and {self.task.n_classes}"
             )
+        if self.committee is not None and self.committee.members[0].method not in (self.method, None):
+            raise ValueError("the first member of the committee is not the network of the bundle")
         return self
+
+    @property
+    def has_network(self) -> bool:
+        """Whether there is a network; else trees answer alone."""
+        return self.committee is None or self.committee.members[0].kind == "network"
 
 
 @dataclass(frozen=True)
@@ -149,6 +211,8 @@ class Bundle:
         card: the page that describes it, HTML.
         path: the folder it was read from, or None.
         digest: checksum of its manifest, which names it; empty when it was not read from a folder.
+        networks: weights by name of the further networks of a committee, by the name of the member.
+        trees: an ensemble for each task, by the name of the member.
     """
 
     config: BundleConfig
@@ -159,3 +223,5 @@ class Bundle:
     card: str = ""
     path: Path | None = None
     digest: str = ""
+    networks: Mapping[str, Mapping[str, Tensor]] = field(default_factory=dict)
+    trees: Mapping[str, tuple[Trees, ...]] = field(default_factory=dict)

@@ -27,6 +27,7 @@ from mphil.bundle.contents import Bundle, BundleConfig, References, Score, Trust
 from mphil.bundle.manifest import (
     CARD,
     CONFIG,
+    MEMBERS,
     METRICS,
     MODEL,
     MOLECULES,
@@ -36,8 +37,12 @@ from mphil.bundle.manifest import (
     read_files,
     write_files,
 )
+from mphil.bundle.members import parse_members, render_members
+from mphil.chem.descriptors import NAME as FEATURES_NAME
 from mphil.chem.fingerprint import BITS, NAME
 from mphil.chem.schema import SCHEMAS
+from mphil.committee.trees import Trees
+from mphil.config import NamedArgs
 from mphil.errors import IntegrityError, MphilError, UsageError
 from mphil.limits import MAX_REFERENCE_BYTES
 from mphil.methods.base import build_method
@@ -71,6 +76,8 @@ def write_bundle(folder: Path, bundle: Bundle) -> None:
     }
     if references.smiles is not None:
         files[MOLECULES] = _packed(references.smiles)
+    if bundle.config.committee is not None:
+        files[MEMBERS] = render_members(bundle.networks, bundle.trees)
     write_files(folder, files)
 
 
@@ -85,7 +92,11 @@ def read_bundle(folder: Path | str) -> Bundle:
     files, digest = read_files(folder)
     config = _config(folder, files[CONFIG])
     state = _tensors(folder / MODEL, files[MODEL])
-    _check_model(folder, config, state)
+    if config.has_network:
+        _check_model(folder, config, config.method, state, MODEL)
+    elif state:
+        raise _unusable(folder / MODEL, "it has weights, and the settings tell of no network")
+    networks, trees = _members(folder, files.get(MEMBERS), config)
     return Bundle(
         config=config,
         state=state,
@@ -95,6 +106,8 @@ def read_bundle(folder: Path | str) -> Bundle:
         card=files[CARD].decode("utf-8", "replace"),
         path=folder,
         digest=digest,
+        networks=networks,
+        trees=trees,
     )
 
 
@@ -142,7 +155,33 @@ def _config(folder: Path, data: bytes) -> BundleConfig:
     return config
 
 
-def _check_model(folder: Path, config: BundleConfig, state: Mapping[str, Tensor]) -> None:
+def _members(
+    folder: Path, data: bytes | None, config: BundleConfig
+) -> tuple[dict[str, dict[str, Tensor]], dict[str, tuple[Trees, ...]]]:
+    """The members of a committee beside the first network, all checked."""
+    committee = config.committee
+    if (committee is None) != (data is None):
+        raise _unusable(folder / MEMBERS, "it and the settings do not both tell of a committee")
+    if committee is None or data is None:
+        return {}, {}
+    if committee.features not in (None, FEATURES_NAME):
+        raise IntegrityError(
+            f"{folder}: made with features {str(committee.features)[:60]!r}, this mphil has {FEATURES_NAME!r}; "
+            f"use the mphil that made it ({config.versions.get('mphil', 'unknown version')}), or train again"
+        )
+    try:
+        networks, trees = parse_members(data, committee, config.task)
+    except (SafetensorError, KeyError, ValueError, RuntimeError, MphilError) as error:
+        raise _unusable(folder / MEMBERS, str(error).splitlines()[0]) from None
+    for member in committee.members[1:]:
+        if member.method is not None:
+            _check_model(folder, config, member.method, networks[member.name], MEMBERS)
+    return networks, trees
+
+
+def _check_model(
+    folder: Path, config: BundleConfig, described: NamedArgs, state: Mapping[str, Tensor], file: str
+) -> None:
     """The weights are those of the model that the settings describe; no memory is taken for it before that is known."""
     try:
         encoder_class(config.encoder.kind)
@@ -150,16 +189,16 @@ def _check_model(folder: Path, config: BundleConfig, state: Mapping[str, Tensor]
         raise UsageError(f"{folder}: {error}") from None
     try:
         with torch.device("meta"):
-            method = build_method(config.method.name, config.task, config.encoder, config.method.args)
+            method = build_method(described.name, config.task, config.encoder, described.args)
     except (MphilError, RuntimeError, TypeError, ValueError, OverflowError) as error:
         raise _unusable(folder / CONFIG, str(error).splitlines()[0]) from None
     wanted = {name: (tensor.dtype, tuple(tensor.shape)) for name, tensor in method.state_dict().items()}
     found = {name: (tensor.dtype, tuple(tensor.shape)) for name, tensor in state.items()}
     if wanted != found:
         name = next(name for name in sorted(wanted | found) if wanted.get(name) != found.get(name))
-        raise _unusable(folder / MODEL, f"the weights {name[:60]!r} are not those of {config.method.name}")
+        raise _unusable(folder / file, f"the weights {name[:60]!r} are not those of {described.name}")
     if not all(tensor.isfinite().all() for tensor in state.values() if tensor.is_floating_point()):
-        raise _unusable(folder / MODEL, "a weight is not a finite number")
+        raise _unusable(folder / file, "a weight is not a finite number")
 
 
 def _trust(folder: Path, data: bytes, config: BundleConfig) -> Trust:

@@ -32,9 +32,10 @@ REFERENCES = "references.safetensors"
 MOLECULES = "references.csv.gz"
 METRICS = "metrics.json"
 CARD = "card.html"
+MEMBERS = "committee.safetensors"
 
 REQUIRED = frozenset((MODEL, CONFIG, TRUST, REFERENCES, METRICS, CARD))
-KNOWN = REQUIRED | {MOLECULES}
+KNOWN = REQUIRED | {MOLECULES, MEMBERS}
 REMEDY = "copy the bundle again, or make it again with `mphil train`"
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from rdkit.Chem import Mol, MolToSmiles
 
+from mphil.chem.descriptors import descriptors, morgan_counts
 from mphil.chem.featurize import featurize
 from mphil.chem.fingerprint import morgan_fingerprints
 from mphil.chem.parse import SmilesError, check_definite, parse_lenient, parse_smiles
@@ -112,11 +113,18 @@ def fingerprint_batch(smiles: Sequence[str], *, lenient: bool) -> Batch:
     return Batch({"fingerprint": morgan_fingerprints(mols)}, issues)
 
 
-def molecule_batch(smiles: Sequence[str], *, schema: str, standardised: bool = False) -> Batch:
+def descriptor_batch(smiles: Sequence[str], *, lenient: bool) -> Batch:
+    """The features that trees split on: `counts` of neighbourhoods and `descriptors`, a row of each."""
+    mols, issues = read_rows(smiles, lenient)
+    return Batch({"counts": morgan_counts(mols), "descriptors": descriptors(mols)}, issues)
+
+
+def molecule_batch(smiles: Sequence[str], *, schema: str, standardised: bool = False, features: bool = False) -> Batch:
     """All that a prediction needs: the canonical spelling as texts end to end, the graph and the fingerprint.
 
     Graph and fingerprint are those of the canonical spelling read again, so that every spelling of a molecule gives
-    the same arrays. `changed` says what standardisation did to each, as bits.
+    the same arrays. `changed` says what standardisation did to each, as bits. If they are wanted, the `features` that
+    trees split on are there too.
     """
     mols, issues = read_rows(smiles, lenient=False, definite=True)
     mols, changed = _standardised(mols, standardised)
@@ -131,6 +139,8 @@ def molecule_batch(smiles: Sequence[str], *, schema: str, standardised: bool = F
     arrays: Arrays = {name: getattr(made, name) for name in GRAPH}
     arrays |= {"canonical": canonical, "canonical_length": length, "fingerprint": morgan_fingerprints(mols)}
     arrays["changed"] = changed[kept]
+    if features:
+        arrays |= {"counts": morgan_counts(mols), "descriptors": descriptors(mols)}
     return Batch(arrays, sorted([*issues, *(issue._replace(row=rows[issue.row]) for issue in lost)]))
 
 
@@ -153,6 +163,7 @@ JOBS: dict[str, Callable[..., Batch]] = {
     "scaffolds": scaffold_batch,
     "facts": fact_batch,
     "fingerprints": fingerprint_batch,
+    "descriptors": descriptor_batch,
     "molecules": molecule_batch,
 }
 """What can be asked of a batch of rows."""

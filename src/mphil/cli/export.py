@@ -32,6 +32,8 @@ def export(
     if json:
         show.as_json({"file": str(made.path), "about": str(made.about), **made.facts})
         return
+    if note := made.facts["note"]:
+        typer.echo(f"note: {note}", err=True)
     check = made.facts["check"]
     typer.echo(f"largest difference from the original: {made.difference:.2g}, {check['allowed']:g} is allowed")
     typer.echo(f"compared on {check['graphs']}, in batches of {', '.join(map(str, check['batches_of']))}")

@@ -12,6 +12,20 @@ import typer
 
 from mphil.cli import show
 
+TREES = {
+    "forest": (
+        "random forest on counts of neighbourhoods and descriptors; for `mphil train FILE`",
+        "doi:10.1023/A:1010933404324",
+        "Trees on bootstrap samples of the molecules, each split the best of a random choice of features.",
+    ),
+    "boosting": (
+        "gradient-boosted trees on counts of neighbourhoods and descriptors; for `mphil train FILE`",
+        "doi:10.1214/aos/1013203451",
+        "Small trees one after the other, each fitted to what those before it left over.",
+    ),
+}
+"""Summary, paper and description of the models of trees, which are no networks and take molecules only."""
+
 verb = typer.Typer(no_args_is_help=False, invoke_without_command=True)
 
 
@@ -33,7 +47,7 @@ def list_all(json: Annotated[bool, typer.Option("--json", help="Print as JSON.")
     """All methods with what they need and what they are defined for."""
     from mphil.methods import METHODS
 
-    facts = [_facts(METHODS[name]) for name in METHODS]
+    facts = [_facts(METHODS[name]) for name in METHODS] + [_tree_facts(kind) for kind in TREES]
     if json:
         show.as_json(facts)
         return
@@ -53,12 +67,12 @@ def show_one(
     """Explain a method: its formula, what it needs and costs, its hyperparameters and presets."""
     from mphil.methods import METHODS
 
-    cls = METHODS[name]
-    facts = _facts(cls)
+    facts = _tree_facts(name) if name in TREES else _facts(METHODS[name])
     if json:
         show.as_json(facts)
         return
-    typer.echo(f"{name}: {facts['summary']}\npaper: {facts['paper']}\n\n{inspect.getdoc(cls)}\n")
+    about = TREES[name][2] if name in TREES else inspect.getdoc(METHODS[name])
+    typer.echo(f"{name}: {facts['summary']}\npaper: {facts['paper']}\n\n{about}\n")
     for line in _lines(facts):
         typer.echo(line)
     search = facts["search_space"]
@@ -130,6 +144,21 @@ def _facts(cls: Any) -> dict[str, Any]:
             "epochs": dict(published.epochs),
         },
         "cost": measured_costs().get(cls.name, {}),
+    }
+
+
+def _tree_facts(name: str) -> dict[str, Any]:
+    """As `_facts`, for a model of trees."""
+    summary, paper, _ = TREES[name]
+    nothing: dict[str, Any] = {"hyperparameters": {}, "search_space": {}, "presets": {}, "cost": {}, "refuses": {}}
+    return {
+        "name": name,
+        "summary": summary,
+        "paper": paper,
+        "needs": ["molecules"],
+        "tasks": ["binary", "multiclass", "multitask"],
+        **nothing,
+        "published": {"source": "", "settings": {}, "encoder": {}, "epochs": {}},
     }
 
 

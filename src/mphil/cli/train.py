@@ -26,8 +26,7 @@ def train(
     ] = None,
     benchmark: Annotated[str | None, typer.Option(help="Name of a benchmark; see `mphil benchmarks`.")] = None,
     method: Annotated[
-        str | None,
-        typer.Option(help="Name of a method; see `mphil methods`. (default: mphil; for measured numbers mphil+)"),
+        str | None, typer.Option(help="Name of a method; see `mphil methods`. (default: mphil+ for FILE, else mphil)")
     ] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of initialisation, order and dropout. (default: 0)")] = None,
     smiles: Smiles = None,
@@ -62,8 +61,14 @@ def train(
         str | None,
         typer.Option(help="Part that chooses the epoch for FILE: ood_val or id_val. (default: ood_val if it can)"),
     ] = None,
+    members: Annotated[
+        int | None,
+        typer.Option(help="Networks of the committee for FILE; trees are added for molecules. (default: 3)"),
+    ] = None,
+    fast: Annotated[bool, typer.Option("--fast", help="For FILE, train one network alone, without committee.")] = False,
     baselines: Annotated[
-        bool, typer.Option("--baselines/--no-baselines", help="For FILE, also train a random forest and ERM.")
+        bool,
+        typer.Option("--baselines/--no-baselines", help="With --fast, also train a random forest and ERM to compare."),
     ] = True,
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on with the benchmark run in this folder; with FILE that is always so.")
@@ -72,9 +77,10 @@ def train(
 ) -> None:
     """Train on your own file and write a bundle to predict with, or train on a benchmark.
 
-    A file is split, trained beside two baselines and bundled in OUT/bundle; what was interrupted goes on when the same
-    command is given again. A benchmark is scored on all parts under both selection rules. Settings are taken from the
-    method's defaults, then the preset, then the TOML file, then --set.
+    A file is split; several networks, a random forest and a boosted model are trained that answer together, and are
+    bundled in OUT/bundle. What was interrupted goes on when the same command is given again. A benchmark is scored on
+    all parts under both selection rules. Settings are taken from the method's defaults, then the preset, then the TOML
+    file, then --set.
     """
     from mphil.training.settings import merge, parse_assignment, read_toml, resolve
 
@@ -100,34 +106,64 @@ def train(
     layers = [read_toml(config)] if config else []
     wanted = merge([*layers, flags, *map(parse_assignment, set_ or [])])
     if file:
-        _train_file(file, wanted, out, selection or "", baselines=baselines, json=json)
+        count = _members(wanted["method"].get("name"), members, fast=fast, baselines=baselines)
+        _train_file(file, wanted, out, selection or "", members=count, baselines=baselines, json=json)
         return
-    for option, given in (("--selection", selection), ("--no-baselines", not baselines)):
-        if given:
+    from mphil.committee.fitting import TREE_KINDS
+
+    chosen = wanted["method"].get("name")
+    trees = f"--method {chosen}" if chosen in TREE_KINDS else "--method"
+    told_of_file = {"--selection": selection, "--no-baselines": not baselines, "--fast": fast, "--members": members}
+    told_of_file[trees] = chosen in TREE_KINDS
+    for option, given in told_of_file.items():
+        if given is not None and given is not False:
             raise UsageError(f"{option} goes with a file of your own: mphil train FILE {option} ...")
     settings, data = resolve(wanted)
     folder = out or Path("runs") / f"{settings.benchmark.name}-{settings.method.name}-s{settings.seed}"
     _execute(settings, data, folder, resume=resume, json=json)
 
 
+def _members(method: str | None, members: int | None, *, fast: bool, baselines: bool) -> int:
+    """Networks of the committee; 0 for one network, or trees, alone."""
+    from mphil.committee.fitting import TREE_KINDS
+    from mphil.product.defaults import MEMBERS
+    from mphil.product.members import check_members
+
+    if method in TREE_KINDS:
+        for option, given in (("--members", members is not None), ("--fast", fast), ("--no-baselines", not baselines)):
+            if given:
+                raise UsageError(f"{option} is about networks, and {method} trains trees alone; leave one of them out")
+        return 0
+    if not fast:
+        if not baselines:
+            raise UsageError("--no-baselines goes with --fast: a committee is compared with its own members")
+        count = MEMBERS if members is None else members
+        check_members(count)
+        return count
+    if members is not None:
+        raise UsageError("--fast trains one network, --members a committee of several; give one of them")
+    return 0
+
+
 def _train_file(
-    file: Path, wanted: dict[str, Any], out: Path | None, selection: str, *, baselines: bool, json: bool
+    file: Path, wanted: dict[str, Any], out: Path | None, selection: str, *, members: int, baselines: bool, json: bool
 ) -> None:
     from mphil.product import prepare, train_product
+    from mphil.product.defaults import METHOD
     from mphil.product.place import check_free
     from mphil.training.distributed import launched
 
     if launched():
         raise UsageError("several processes can share a benchmark; train on a file of your own with one process")
     if out:
-        check_free(out, wanted.get("method", {}).get("name", ""))
+        check_free(out, wanted.get("method", {}).get("name", METHOD))
     prepared = prepare(wanted, selection=selection)
     config = prepared.config
     folder = out or Path("runs") / f"{file.name.partition('.')[0]}-{config.method.name}-s{config.seed}"
     if not json:
         _print_data(file, prepared, folder)
     try:
-        product = train_product(prepared, folder, baselines=baselines)
+        product = train_product(prepared, folder, members=members, baselines=baselines)
     except KeyboardInterrupt:
         typer.echo("stopped; everything so far is saved. Give the same command again to go on.", err=True)
         raise
@@ -157,13 +193,19 @@ def _print_data(file: Path, prepared: Any, folder: Path) -> None:
 
 def _print_product(product: Any) -> None:
     metrics = product.bundle.metrics
-    chosen = f"chosen on {metrics['selection'].replace('_', '-')}, epoch {metrics['epoch']}"
-    last = list(metrics["scores"])[-1]
+    committee = product.bundle.config.committee
+    if committee is None:
+        chosen = f"chosen on {metrics['selection'].replace('_', '-')}, epoch {metrics['epoch']}"
+        notes = {list(metrics["scores"])[-1]: chosen}
+    else:
+        notes = {member.name: f"weight {member.weight:.2f}" for member in committee.members}
     rows = [
-        [name, *(show.number(found[part], 3) for part in ("id_test", "ood_test")), chosen if name == last else ""]
+        [name, *(show.number(found[part], 3) for part in ("id_test", "ood_test")), notes.get(name, "")]
         for name, found in metrics["scores"].items()
     ]
     show.table([metrics["metric"], "id-test", "ood-test", ""], rows)
+    if standing := metrics.get("standing"):
+        typer.echo(standing["sentence"])
     for what, why in metrics["left_out"].items():
         typer.echo(f"without {what}: {why}")
     typer.echo(f"bundle: {product.path}   card: {product.path / 'card.html'}")

@@ -23,7 +23,8 @@ from mphil.predictor import Predictions, Predictor
 from mphil.product import Prepared, assemble, choosing_part
 from mphil.product.build import fingerprints_of
 from mphil.product.defaults import train_defaults
-from mphil.training.run import execute
+from mphil.product.members import Trained, check_members, train_members
+from mphil.training.run import Run, execute
 from mphil.training.settings import merge, resolve
 
 
@@ -47,6 +48,7 @@ class GraphEstimator(BaseEstimator):  # type: ignore[misc]
         readout: str = "sum",
         validation: float = 0.2,
         on_bad: OnBad = "raise",
+        members: int = 0,
         seed: int = 0,
         device: str = "cpu",
     ) -> None:
@@ -64,6 +66,7 @@ class GraphEstimator(BaseEstimator):  # type: ignore[misc]
         self.readout = readout
         self.validation = validation
         self.on_bad = on_bad
+        self.members = members
         self.seed = seed
         self.device = device
 
@@ -90,7 +93,8 @@ class GraphEstimator(BaseEstimator):  # type: ignore[misc]
             prepared = self._prepared(own)
             with _own_random_numbers():
                 run = execute(prepared.config, prepared.data, None)
-                bundle = assemble(prepared, run, fingerprints_of(prepared.data), {self.method: {}}, {})
+                trained = self._committee(prepared, run)
+                bundle = assemble(prepared, run, fingerprints_of(prepared.data), {self.method: {}}, {}, trained)
                 self.predictor_ = Predictor(bundle, device=self.device)
         self.bundle_: Bundle = bundle
         self._know(labels)
@@ -124,8 +128,15 @@ class GraphEstimator(BaseEstimator):  # type: ignore[misc]
             raise InputError(f"on_bad={self.on_bad!r}: use 'raise' or 'skip'")
         if not isinstance(self.seed, (int, np.integer)) or self.seed < 0:
             raise InputError(f"seed={self.seed!r}: use a whole number from 0 on")
+        if self.members:
+            check_members(self.members)
         if not 0 < self.validation <= 0.5:
             raise InputError(f"validation={self.validation!r}: hold out more than 0 and at most 0.5")
+
+    def _committee(self, prepared: Prepared, run: Run) -> Trained | None:
+        if not self.members:
+            return None
+        return train_members(prepared.config, prepared.data, run, None, members=self.members, rule=prepared.rule)
 
     def _prepared(self, own: Any) -> Prepared:
         """The data with the full settings, as `mphil.product` prepares those of a file."""

@@ -72,6 +72,7 @@ class MPHILRegressor(RegressorMixin, GraphEstimator):  # type: ignore[misc]
         readout: str = "sum",
         validation: float = 0.2,
         on_bad: OnBad = "raise",
+        members: int = 0,
         seed: int = 0,
         device: str = "cpu",
     ) -> None:
@@ -90,6 +91,7 @@ class MPHILRegressor(RegressorMixin, GraphEstimator):  # type: ignore[misc]
             readout=readout,
             validation=validation,
             on_bad=on_bad,
+            members=members,
             seed=seed,
             device=device,
         )

@@ -160,6 +160,11 @@ def _model(predictor: Predictor, task: int) -> tuple[Model, Levels | None]:
 
 def _notes(predictor: Predictor, rows: Rows, explained: ExplainedRows) -> tuple[str, ...]:
     notes = list(predictor.notes)
+    if committee := predictor.bundle.config.committee:
+        notes.append(
+            f"Probabilities are those of {len(committee.members)} models together; atoms, parts and drops are those of "
+            f"one of them, the network {committee.members[0].name}."
+        )
     unread = len(rows.smiles) - len(explained.rows)
     if unread:
         notes.append(f"{unread:,} of {len(rows.smiles):,} rows could not be read; {MOLECULES} says why.")

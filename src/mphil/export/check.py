@@ -78,7 +78,7 @@ def largest_differences(
     """Output to its largest difference from the original, relative where values exceed 1, over all batch sizes."""
     worst = dict.fromkeys(model.outputs, 0.0)
     for store in stores:
-        original = predictor.outputs(store)
+        original = predictor.network(store)
         for size in BATCHES:
             said = [ask(model.arguments(batch)) for batch in Loader(store, torch.arange(len(store)), size)]
             for name, *pieces in zip(model.outputs, *said, strict=True):

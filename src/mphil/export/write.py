@@ -119,6 +119,18 @@ def format_of(out: Path) -> Format:
     raise UsageError(f"{out}: name it .pt2 for torch.export or .onnx for ONNX, or say --format")
 
 
+def committee_note(predictor: Predictor) -> str | None:
+    """What whoever has the file of a committee must know; None for one model alone."""
+    committee = predictor.bundle.config.committee
+    if committee is None:
+        return None
+    return (
+        f"the bundle answers with {len(committee.members)} models together; the file holds one of them, the network "
+        f"{committee.members[0].name}, without the others and without a calibration: its answers differ from those of "
+        "`mphil predict`. A bundle of one network is made by `mphil train FILE --fast`"
+    )
+
+
 def _model_facts(predictor: Predictor, model: TensorModel) -> dict[str, Any]:
     """What somebody needs who has the file only."""
     config, trust = predictor.bundle.config, predictor.bundle.trust
@@ -142,7 +154,8 @@ def _model_facts(predictor: Predictor, model: TensorModel) -> dict[str, Any]:
         "classes": list(config.classes),
         **({"means": config.task.means, "scales": config.task.scales} if config.task.kind == "regression" else {}),
         "features": None if config.molecules is None else config.molecules.featuriser,
-        "calibration": trust.calibration.to_dict(),
+        "calibration": None if config.committee else trust.calibration.to_dict(),
+        "note": committee_note(predictor),
         "bundle": predictor.bundle.digest,
         "versions": versions(),
     }

@@ -53,6 +53,7 @@ def card_page(config: Values, metrics: Values, trust: Values, weights: str) -> s
     measured = [_scores(config, metrics), *of_answers, _domain(metrics, trust)]
     sections = [
         *(measured if _tested(metrics) else [_untested(config, trust)]),
+        _members(config),
         _data(config),
         _limits(config, metrics, trust),
         _making(config, metrics, weights),
@@ -80,7 +81,7 @@ def _tested(metrics: Values) -> bool:
 
 
 def _headline(config: Values, metrics: Values) -> str:
-    name = config["method"]["name"]
+    name = list(metrics["scores"])[-1]
     found = metrics["scores"][name]
     kind = METRIC_NAMES[metrics["metric"]]
     if not _tested(metrics):
@@ -95,11 +96,17 @@ def _lead(config: Values, metrics: Values) -> str:
     asked = f"{len(targets)} targets" if len(targets) > 3 else listing([f"“{name}”" for name in targets])
     kind = f"{len(config['classes'])} classes" if config["task"]["kind"] == "multiclass" else "yes or no"
     kind, what = ("numbers", "regression") if _is_regression(config) else (kind, "classifier")
-    return (
+    made = (
         f"A {what} of {_noun(config)} that predicts {asked} ({kind}), trained on "
-        f"{data['parts']['train']:,} of the {data['rows']:,} rows of {data['file']}. The epoch with the best "
-        f"{PART_NAMES[metrics['selection']]} score was kept: epoch {metrics['epoch']}."
+        f"{data['parts']['train']:,} of the {data['rows']:,} rows of {data['file']}. "
     )
+    chosen = f"The epoch with the best {PART_NAMES[metrics['selection']]} score was kept"
+    committee = config.get("committee")
+    if not committee:
+        return f"{made}{chosen}: epoch {metrics['epoch']}."
+    if len(committee["members"]) == 1:
+        return f"{made}One model answers: {committee['members'][0]['name']}."
+    return f"{made}{len(committee['members'])} models answer together, as a committee. {chosen}, for each network."
 
 
 def _untested(config: Values, trust: Values) -> str:
@@ -147,8 +154,45 @@ def _scores(config: Values, metrics: Values) -> str:
         "scores",
         "Scores",
         paragraph(_plain(text)),
+        _standing(metrics),
         f'<div class="beside">{table(caption, header, [RowGroup(rows)])}{figure}</div>',
         *left_out,
+    )
+
+
+def _standing(metrics: Values) -> str:
+    """Who of a committee is best; nothing for one model alone."""
+    found = metrics.get("standing")
+    if not found:
+        return ""
+    return paragraph(_plain(f"{found['sentence'][0].upper()}{found['sentence'][1:]}."))
+
+
+def _members(config: Values) -> str:
+    """The members of a committee and how much each counts; nothing for one model alone."""
+    committee = config.get("committee")
+    if not committee or len(committee["members"]) == 1:
+        return ""
+    rows = [
+        [one["name"], one["kind"], MISSING if one["epoch"] is None else str(one["epoch"]), _number(one["weight"], 2)]
+        for one in committee["members"]
+    ]
+    fitted = listing([PART_NAMES[part] for part in committee["fitted_on"]]) or "no part: all count alike"
+    answer = "The probability is the weighted mean of what these models say, calibrated afterwards."
+    loss = "log loss"
+    if _is_regression(config):
+        answer, loss = "The predicted number is the weighted mean of what these models say.", "squared error"
+    text = (
+        f"{answer} Weights of least {loss} on {fitted}, each part counting alike, were shrunk to the plain mean. The uncertainty of an answer is "
+        f"the spread of the models. Explanations show what the first network, {committee['members'][0]['name']}, goes "
+        "by: trees have no atoms to colour."
+    )
+    header = ["Model", "Kind", "Epoch", "Weight"]
+    return section(
+        "members",
+        "Who answers",
+        paragraph(_plain(text)),
+        table("Members of the committee", header, [RowGroup(rows)], numeric_from=2),
     )
 
 

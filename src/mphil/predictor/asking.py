@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -13,6 +13,7 @@ from torch import Tensor
 
 from mphil.bundle import References
 from mphil.bundle.contents import Score
+from mphil.committee.weights import as_logits, combine, spread
 from mphil.data.store import Batch
 from mphil.errors import UsageError
 from mphil.methods.base import Method
@@ -32,17 +33,29 @@ class Outputs:
         logits: (k, outputs).
         embedding: (k, p) float32; p = 0 when the method has none.
         slots: (k, tasks) nearest prototype of the predicted class, or None.
+        spread: (k, outputs) standard deviation of the members' probabilities, of a regression of their outputs; None
+            when one model answers alone.
     """
 
     logits: Floats
     embedding: NDArray[np.float32]
     slots: Numbers | None
+    spread: Floats | None = None
+
+    def spread_in_units(self, task: Task) -> Floats | None:
+        """The spread of a regression in the unit of each task."""
+        return None if self.spread is None else self.spread * np.array(task.scales or 1.0)
 
     def take(self, rows: Numbers) -> Outputs:
         """Those of some graphs."""
         if len(rows) == len(self.logits):
             return self
-        return Outputs(self.logits[rows], self.embedding[rows], None if self.slots is None else self.slots[rows])
+        return Outputs(
+            self.logits[rows],
+            self.embedding[rows],
+            None if self.slots is None else self.slots[rows],
+            None if self.spread is None else self.spread[rows],
+        )
 
 
 def ask(method: Method, batches: Iterable[Batch], advance: Advance = lambda done: None) -> Outputs:
@@ -73,6 +86,21 @@ def ask(method: Method, batches: Iterable[Batch], advance: Advance = lambda done
         embedding=joined.get("embedding", np.empty((rows, 0), np.float32)),
         slots=None if slots is None else slots.astype(np.int64),
     )
+
+
+def combined(first: Outputs, said: Floats, weights: Floats, task: Task) -> Outputs:
+    """What a committee says: logits of the mean probabilities, and their spread; all else is of its first network.
+
+    Of a regression, the mean of the outputs. One member alone has no spread.
+
+    Args:
+        first: of the first network.
+        said: (m, k, outputs) probabilities of all members; NaN where one of them has no answer.
+        weights: (m,) of the members.
+        task: what is asked.
+    """
+    apart = spread(said, weights) if len(weights) > 1 else None
+    return replace(first, logits=as_logits(combine(said, weights), task.kind), spread=apart)
 
 
 def questions(method: Method) -> dict[str, Callable[[Batch], Tensor]]:

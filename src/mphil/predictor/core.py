@@ -14,13 +14,16 @@ import numpy as np
 import torch
 
 from mphil.bundle import Bundle, read_bundle
+from mphil.committee.features import MoleculeFeatures
+from mphil.committee.reading import read_features
 from mphil.data.loader import Loader
 from mphil.data.molecules import OK, SMALL
 from mphil.data.pool import run
 from mphil.data.store import GraphStore
 from mphil.errors import UsageError
 from mphil.methods.base import Method, build_method
-from mphil.predictor.asking import Advance, Outputs, ask, distance
+from mphil.predictor.asking import Advance, Outputs, ask, combined, distance
+from mphil.predictor.members import Members
 from mphil.predictor.molecules import JOB, Molecules, as_molecules, cleaned
 from mphil.predictor.predictions import Floats, Predictions
 from mphil.trust.neighbours import most_similar
@@ -41,7 +44,6 @@ class Predictor:
 
     Attributes:
         bundle: what it was made of.
-        method: the trained method, in evaluation mode.
 
     Example:
         >>> import mphil
@@ -55,9 +57,26 @@ class Predictor:
         if batch_size < 1:
             raise UsageError(f"batch_size must be 1 or more, not {batch_size}")
         self.bundle, self.batch_size, self.device = bundle, batch_size, device
-        method = build_method(config.method.name, config.task, config.encoder, config.method.args)
-        method.load_state_dict(bundle.state)
-        self.method: Method = method.to(device).eval()
+        self._method: Method | None = None
+        if config.has_network:
+            method = build_method(config.method.name, config.task, config.encoder, config.method.args)
+            method.load_state_dict(bundle.state)
+            self._method = method.to(device).eval()
+        self._members = None if config.committee is None else Members(bundle, device)
+
+    @property
+    def method(self) -> Method:
+        """The trained method, in evaluation mode; of a committee, its first network.
+
+        Raises:
+            UsageError: trees answer alone.
+        """
+        if self._method is None:
+            raise UsageError(
+                f"this bundle holds {self.bundle.config.method.name} and no network, which is what is explained, "
+                "served and exported; `mphil predict` answers with it"
+            )
+        return self._method
 
     @property
     def takes_molecules(self) -> bool:
@@ -96,7 +115,14 @@ class Predictor:
         reading = self.bundle.config.molecules
         if reading is None:
             raise UsageError("this bundle was trained on graphs that are no molecules; use predict_graphs")
-        return JOB, {"schema": reading.features, "standardised": reading.standardised != "none"}
+        options = {"schema": reading.features, "standardised": reading.standardised != "none"}
+        return JOB, options | ({"features": True} if self.has_trees else {})
+
+    @property
+    def has_trees(self) -> bool:
+        """Whether some of the models are trees on features of molecules."""
+        committee = self.bundle.config.committee
+        return committee is not None and committee.features is not None
 
     def read(self, smiles: Sequence[str]) -> Molecules:
         """Molecules as in training, in this process: canonical spelling, graph, fingerprint."""
@@ -109,7 +135,9 @@ class Predictor:
         assert references.fingerprints is not None
         assert references.smiles is not None
         place, alike = most_similar(molecules.fingerprints, references.fingerprints)
-        answers = self._judge(molecules.store, similarity=alike).spread(kept, molecules.rows)
+        answers = self._judge(molecules.store, similarity=alike, features=molecules.features).spread(
+            kept, molecules.rows
+        )
         status, message = list(answers.status), list(answers.message)
         for issue in molecules.issues:
             status[issue.row], message[issue.row] = issue.status, issue.message
@@ -150,16 +178,61 @@ class Predictor:
                 )
         return self._judge(store, advance)
 
-    def outputs(self, store: GraphStore, advance: Advance = lambda done: None) -> Outputs:
-        """What the model itself says about graphs, before any calibration; `advance` is told how many more are done."""
-        return ask(self.method, Loader(store, torch.arange(len(store)), self.batch_size, self.device), advance)
+    def network(self, store: GraphStore, advance: Advance = lambda done: None) -> Outputs:
+        """What the network says about graphs, of a committee the first one; `advance` is told how many are done.
+
+        Without a network, zeros.
+        """
+        if self._method is None:
+            advance(len(store))
+            nothing = np.empty((len(store), 0), np.float32)
+            return Outputs(np.zeros((len(store), self.bundle.config.task.n_outputs)), nothing, None)
+        return ask(self._method, self._batches(store), advance)
+
+    def outputs(
+        self,
+        store: GraphStore,
+        advance: Advance = lambda done: None,
+        features: MoleculeFeatures | None = None,
+    ) -> Outputs:
+        """What the model says about graphs, before any calibration.
+
+        Args:
+            store: the graphs.
+            advance: told how many more are done.
+            features: of the molecules, for trees; made from the spellings when absent.
+        """
+        first = self.network(store, advance)
+        if self._members is None:
+            return first
+        return combined(first, self.said(first, store, features), self._members.weights, self.bundle.config.task)
+
+    def said(self, first: Outputs, store: GraphStore, features: MoleculeFeatures | None = None) -> Floats:
+        """(m, n, outputs) probabilities of all members of a committee, of which the first has been asked.
+
+        Raises:
+            UsageError: there are trees, and the graphs are no molecules.
+        """
+        assert self._members is not None
+        if self.has_trees and features is None:
+            if store.smiles is None:
+                raise UsageError("some models of this bundle are trees, which are asked about molecules; use predict")
+            features = read_features(store.smiles)
+        return self._members.said(first.logits, lambda: self._batches(store), features)
+
+    def _batches(self, store: GraphStore) -> Loader:
+        return Loader(store, torch.arange(len(store)), self.batch_size, self.device)
 
     def _judge(
-        self, store: GraphStore, advance: Advance = lambda done: None, similarity: Floats | None = None
+        self,
+        store: GraphStore,
+        advance: Advance = lambda done: None,
+        similarity: Floats | None = None,
+        features: MoleculeFeatures | None = None,
     ) -> Predictions:
         """Answers about graphs, none of which is refused beforehand; `similarity` is to their nearest in training."""
         config, trust = self.bundle.config, self.bundle.trust
-        outputs = self.outputs(store, advance)
+        outputs = self.outputs(store, advance, features)
         finite = np.isfinite(outputs.logits).all(1) & np.isfinite(outputs.embedding).all(1)
         kept = np.flatnonzero(finite)
         sound = outputs.take(kept)
@@ -182,6 +255,7 @@ class Predictor:
             sets=None if trust.conformal is None else trust.conformal.sets(probability),
             domain=None if trust.bands is None else trust.bands.verdict(score),
             prototype=sound.slots,
+            uncertainty=sound.spread,
         )
         return said.spread(kept, len(store), *NOT_FINITE)
 
@@ -189,6 +263,7 @@ class Predictor:
         """Answers of a regression, in the unit of each task."""
         config, trust = self.bundle.config, self.bundle.trust
         predicted, nothing = config.task.to_units(outputs.logits), (len(outputs.logits), 0)
+        apart = outputs.spread_in_units(config.task)
         return Predictions(
             task=config.task,
             targets=config.targets,
@@ -201,7 +276,8 @@ class Predictor:
             embedding=outputs.embedding,
             domain=None if trust.bands is None else trust.bands.verdict(score),
             predicted=predicted,
-            intervals=None if trust.intervals is None else trust.intervals.around(predicted),
+            intervals=None if trust.intervals is None else trust.intervals.around(predicted, apart),
+            uncertainty=apart,
         )
 
 

@@ -10,6 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from mphil.chem.batch import Batch, Issue
+from mphil.committee.features import MoleculeFeatures
 from mphil.data.molecules import graph_store
 from mphil.data.store import GraphStore
 
@@ -28,6 +29,7 @@ class Molecules:
         fingerprints: (k, bytes) packed bits.
         issues: the other rows, each with a code and a sentence.
         changed: (k,) what standardisation did to each, as bits.
+        features: what trees split on; None when the model has no trees.
     """
 
     rows: int
@@ -36,6 +38,7 @@ class Molecules:
     fingerprints: NDArray[np.uint8]
     issues: Sequence[Issue]
     changed: NDArray[np.uint8]
+    features: MoleculeFeatures | None = None
 
 
 def cleaned(smiles: Sequence[object]) -> list[str]:
@@ -62,4 +65,5 @@ def as_molecules(batch: Batch, rows: int, features: str) -> Molecules:
         index=torch.from_numpy(kept),
         smiles=[text[start:end] for start, end in zip([0, *ends[:-1].tolist()], ends.tolist(), strict=False)],
     )
-    return Molecules(rows, kept, store, batch.arrays["fingerprint"], batch.issues, batch.arrays["changed"])
+    trees = MoleculeFeatures.of(batch.arrays) if "counts" in batch.arrays else None
+    return Molecules(rows, kept, store, batch.arrays["fingerprint"], batch.issues, batch.arrays["changed"], trees)

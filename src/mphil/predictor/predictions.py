@@ -40,6 +40,8 @@ class Predictions:
         nearest_smiles: (n,) its canonical spelling; None likewise.
         similarity: (n,) its Tanimoto similarity; None likewise.
         changed: (n,) whether standardisation changed the molecule; None when the bundle does not standardise.
+        uncertainty: (n, outputs) standard deviation of the probabilities that the models of a committee give, before
+            calibration, of a regression of their numbers; None when one model answers alone.
         predicted: (n, tasks) numbers of a regression, in the unit of each task; None for classes. Probabilities and
             classes of a regression are empty.
         intervals: (n, tasks, 2) lower and upper ends around these, infinite where nothing can be promised; None when
@@ -63,6 +65,7 @@ class Predictions:
     nearest_smiles: Sequence[str] | None = None
     similarity: Floats | None = None
     changed: NDArray[np.bool_] | None = None
+    uncertainty: Floats | None = None
     predicted: Floats | None = None
     intervals: Floats | None = None
 
@@ -108,6 +111,7 @@ class Predictions:
             sets=wide(self.sets, False),
             domain=wide(self.domain, ""),
             prototype=wide(self.prototype, -1),
+            uncertainty=wide(self.uncertainty, np.nan),
             predicted=wide(self.predicted, np.nan),
             intervals=wide(self.intervals, np.nan),
         )
@@ -116,10 +120,11 @@ class Predictions:
         """The table to show: name to its n cells, None where there is nothing to say.
 
         One task gives `prediction`, `probability` (of the positive label; with several classes of the predicted one,
-        and then a `probability_CLASS` each), `conformal_set` and `prototype`; several tasks give these for each, as
-        `prediction_TARGET`. A regression gives `predicted`, `lower` and `upper` instead. Then follow `ood_score`,
-        `domain`, `nearest_training_molecule`, `similarity`, `standardised_smiles` (where standardisation changed the
-        molecule), `status` and `message`. What the bundle or the method does not have is no column.
+        and then a `probability_CLASS` each), `uncertainty` (the spread of the models that answer together, about the
+        class whose probability it is), `conformal_set` and `prototype`; several tasks give these for each, as
+        `prediction_TARGET`. A regression gives `predicted`, `lower`, `upper` and `uncertainty` instead. Then follow
+        `ood_score`, `domain`, `nearest_training_molecule`, `similarity`, `standardised_smiles` (where standardisation
+        changed the molecule), `status` and `message`. What the bundle or the method does not have is no column.
 
         A set is written `{inactive|active}`, a prototype `active#2`: its class and its number, from 1.
         """
@@ -147,6 +152,8 @@ class Predictions:
             if self.intervals is not None:
                 ends = np.where(np.isfinite(self.intervals[:, number]), self.intervals[:, number], np.nan)
                 columns |= {"lower": _numbers(ends[:, 0]), "upper": _numbers(ends[:, 1])}
+            if self.uncertainty is not None:
+                columns["uncertainty"] = _numbers(self.uncertainty[:, number])
             return columns
         chosen = self.prediction[:, number].tolist()
         columns = {"prediction": [self.classes[c] if c >= 0 else None for c in chosen]}
@@ -156,6 +163,9 @@ class Predictions:
             columns |= {f"probability_{name}": _numbers(self.probability[:, c]) for c, name in enumerate(self.classes)}
         else:
             columns["probability"] = _numbers(self.probability[:, number])
+        if self.uncertainty is not None:
+            place = np.maximum(chosen, 0) if self.task.kind == "multiclass" else np.full(len(self), number)
+            columns["uncertainty"] = _numbers(self.uncertainty[np.arange(len(self)), place])
         if self.sets is not None:
             rows = zip(chosen, self.sets[:, number].tolist(), strict=True)
             columns["conformal_set"] = [None if c < 0 else self._set(members) for c, members in rows]
@@ -170,7 +180,8 @@ class Predictions:
 
 def is_number(name: str) -> bool:
     """Whether a column of `Predictions.columns` holds numbers."""
-    return name.startswith(("probability", "ood_score", "similarity", "predicted", "lower", "upper"))
+    numbers = ("probability", "uncertainty", "ood_score", "similarity", "predicted", "lower", "upper")
+    return name.startswith(numbers)
 
 
 def _numbers(values: Floats) -> Column:

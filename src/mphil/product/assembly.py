@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,20 +13,22 @@ from torch import Tensor
 from mphil.benchmarks.base import Benchmark
 from mphil.benchmarks.table import OwnData
 from mphil.bundle import Bundle, BundleConfig, MoleculeReading, References, Trust
+from mphil.bundle.contents import Score
 from mphil.bundle.folder import trust_values, weights_digest
 from mphil.chem.fingerprint import NAME
 from mphil.chem.schema import SCHEMAS
 from mphil.chem.standardise import NAME as PARENT
 from mphil.config import RunConfig
 from mphil.data.progress import row_bar
-from mphil.data.split import Part
+from mphil.data.split import PARTS, Part
 from mphil.page.card import card_page
 from mphil.predictor.asking import best_score, distance
 from mphil.predictor.core import Predictor
 from mphil.product.fitting import fit_trust, measure
 from mphil.product.forest import TESTED
+from mphil.product.joining import join, with_members
+from mphil.product.members import Trained, chosen_weights
 from mphil.provenance import NUMERICS, versions
-from mphil.training.checkpoint import Checkpoints
 from mphil.training.run import Run
 from mphil.trust.calibration import Calibration
 from mphil.trust.neighbours import most_similar
@@ -62,34 +64,43 @@ class Prepared:
 
 def assemble(
     prepared: Prepared,
-    run: Run,
+    run: Run | None,
     fingerprints: NDArray[np.uint8] | None,
     scores: Mapping[str, Mapping[str, float | None]],
     left_out: Mapping[str, str],
+    trained: Trained | None = None,
 ) -> Bundle:
     """The bundle of a finished run: chosen weights, what to trust, figures, card.
 
     Args:
         prepared: the file and the settings.
-        run: the finished run; without a folder, its method has the weights of the first rule that could choose.
+        run: the finished run; without a folder, its method has the weights of the first rule that could choose. None
+            when trees answer alone.
         fingerprints: (n, bytes) of all molecules of the data, or None for graphs.
         scores: method to the metric of the test parts.
         left_out: what could not be done, and why.
+        trained: the members of a committee, which are then scored here; None when there is one model alone.
     """
     data, rule = prepared.data, prepared.rule
-    method = run.method
-    if run.folder is not None:
-        method.load_state_dict(Checkpoints(run.folder / "checkpoint").load(f"best-{rule}"))
-    score = best_score(method, molecules=fingerprints is not None)
+    state = {} if run is None else chosen_weights(run, rule)
+    score: Score = "tanimoto" if run is None else best_score(run.method, molecules=fingerprints is not None)
     nothing = Trust(score, "", Calibration("none", data.task.kind, data.task.n_outputs))
     empty = References(np.empty((0, 0), np.float32), np.empty((0, 0), np.float32), np.empty(0, np.int64))
-    draft = Bundle(_bundle_config(prepared, run), method.state_dict(), nothing, empty, {})
-    predictor = Predictor(draft)
+    draft = Bundle(_bundle_config(prepared, run), state, nothing, empty, {})
     held: Part = "id_val" if len(data.split.id_val) else "ood_val"
-    parts = {part: graphs for part, graphs in data.split if part in ("train", held, *TESTED) and len(graphs)}
-    with row_bar("asking the model", sum(map(len, parts.values())), shown=True) as advance:
-        outputs = {part: predictor.outputs(data.store.select(graphs), advance) for part, graphs in parts.items()}
+    asked = (*PARTS,) if trained else ("train", held, *TESTED)
+    parts = {part: graphs for part, graphs in data.split if part in asked and len(graphs)}
     labels = {part: data.store.y[graphs].double().numpy() for part, graphs in parts.items()}
+    if trained is not None:
+        draft = with_members(draft, trained)
+    predictor = Predictor(draft)
+    with row_bar("asking the model", sum(map(len, parts.values())), shown=True) as advance:
+        outputs = {part: predictor.network(data.store.select(graphs), advance) for part, graphs in parts.items()}
+    together: dict[str, Any] = {}
+    if trained is not None:
+        joined = join(predictor, data, outputs, labels, trained.features)
+        draft = replace(draft, config=draft.config.model_copy(update={"committee": joined.committee}))
+        outputs, scores, together = joined.outputs, joined.scores, joined.facts
     train = data.split.train
     references = References(
         embeddings=outputs["train"].embedding,
@@ -101,7 +112,7 @@ def assemble(
     distances: dict[str, NDArray[np.float64]] = {
         part: distance(score, outputs[part], references, data.task, _similarity(fingerprints, graphs, train))
         for part, graphs in parts.items()
-        if part != "train"
+        if part in (held, *TESTED)
     }
     trust = fit_trust(held, outputs[held], labels[held], data.task, score, distances[held])
     tested = [part for part in TESTED if part in parts]
@@ -111,7 +122,8 @@ def assemble(
         "epoch": draft.config.epoch,
         "scores": {name: {part: found.get(part) for part in TESTED} for name, found in scores.items()},
         "left_out": {**left_out, **trust.left_out},
-        "seconds": run.result["seconds"],
+        "seconds": _seconds(run, trained),
+        **together,
         "trust": measure(
             trust,
             {part: outputs[part] for part in tested},
@@ -125,6 +137,13 @@ def assemble(
     return replace(bundle, card=card)
 
 
+def _seconds(run: Run | None, trained: Trained | None) -> float:
+    """Of training."""
+    if trained is not None:
+        return trained.seconds
+    return 0.0 if run is None else float(run.result["seconds"])
+
+
 def _similarity(fingerprints: NDArray[np.uint8] | None, graphs: Tensor, train: Tensor) -> NDArray[np.float64] | None:
     """Of each molecule to the nearest of the training part; None for graphs that are no molecules."""
     if fingerprints is None:
@@ -132,7 +151,7 @@ def _similarity(fingerprints: NDArray[np.uint8] | None, graphs: Tensor, train: T
     return most_similar(fingerprints[graphs.numpy()], fingerprints[train.numpy()])[1]
 
 
-def _bundle_config(prepared: Prepared, run: Run) -> BundleConfig:
+def _bundle_config(prepared: Prepared, run: Run | None) -> BundleConfig:
     data, config, own, rule = prepared.data, prepared.config, prepared.own, prepared.rule
     split, parts = data.split, data.statistics()["parts"]
     facts = {
@@ -145,8 +164,8 @@ def _bundle_config(prepared: Prepared, run: Run) -> BundleConfig:
         "labels": {part: counts.get("labels", []) for part, counts in parts.items()},
         "domains": prepared.domains,
         "assumed": list(own.survey.assumed),
-        "data_digest": run.result["data_digest"],
-        "split_digest": run.result["split_digest"],
+        "data_digest": data.store.digest(),
+        "split_digest": split.digest(),
         "settings": config.train.model_dump(mode="json"),
     }
     standardised = bool(own.survey.reading.get("standardised"))
@@ -166,7 +185,7 @@ def _bundle_config(prepared: Prepared, run: Run) -> BundleConfig:
         classes=data.classes or (() if data.task.kind == "regression" else ("0", "1")),
         molecules=reading if own.column else None,
         selection=rule,
-        epoch=run.result["selections"][rule]["epoch"],
+        epoch=0 if run is None else run.result["selections"][rule]["epoch"],
         seed=config.seed,
         data=facts,
         versions=versions(),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -15,28 +15,25 @@ from numpy.typing import NDArray
 from mphil.benchmarks.base import Benchmark
 from mphil.benchmarks.table import own_data, read_own_data, table_arguments
 from mphil.bundle import Bundle, write_bundle
+from mphil.committee.fitting import TREE_KINDS
 from mphil.config import NamedArgs, RunConfig, check_arguments
 from mphil.data.molecules import SMALL
 from mphil.data.pool import run as read_molecules
 from mphil.data.progress import row_bar
 from mphil.data.split import Part
-from mphil.errors import DataError, UnknownName
+from mphil.errors import DataError, UnknownName, UsageError
 from mphil.evaluate.metrics import score
 from mphil.files import write_text
 from mphil.methods.base import METHODS, build_method, resolve_hyperparameters
 from mphil.product.assembly import Prepared, Rule, assemble
-from mphil.product.defaults import ENCODER, train_defaults
+from mphil.product.defaults import ENCODER, METHOD, train_defaults
 from mphil.product.forest import forest_scores
+from mphil.product.members import BASELINE, check_members, train_members, train_trees
 from mphil.product.place import ISSUES, PARTS, held, issue_table, parts_table
-from mphil.task import Task
 from mphil.training.run import Run, execute
 from mphil.training.settings import Wanted, merge, resolve
 from mphil.training.trainable import check_needs, check_trainable
 from mphil.training.trainer import RULES
-
-BASELINE = "erm"
-REGRESSION = "mphil+"
-"""Method that learns measured numbers when none is named: MPHIL itself is made of classes."""
 
 FOREST = "random forest"
 BUNDLE = "bundle"
@@ -49,12 +46,12 @@ class Product:
     Attributes:
         folder: where everything is: the bundle, the runs, the rows that were set aside.
         bundle: the bundle as it was written.
-        run: the run of the method.
+        run: the run of the method; None when trees answer alone.
     """
 
     folder: Path
     bundle: Bundle
-    run: Run
+    run: Run | None
 
     @property
     def path(self) -> Path:
@@ -71,7 +68,8 @@ class Product:
             "parts": str(self.folder / PARTS),
             "data": config.data,
             **{name: metrics[name] for name in ("metric", "scores", "selection", "epoch", "left_out")},
-            "result": self.run.result,
+            "committee": metrics.get("committee"),
+            "result": None if self.run is None else self.run.result,
         }
 
 
@@ -88,10 +86,13 @@ def prepare(wanted: Wanted, *, selection: str = "") -> Prepared:
     own = read_own_data(**table_arguments(args))
     data = replace(own.benchmark, name="own-data", args=args)
     rule = choosing_part(data, selection)
-    wanted = with_method(wanted, data.task)
     train = {"patience_on": rule} | train_defaults(len(data.split.train), wanted.get("train"))
     rest = {section: values for section, values in wanted.items() if section != "benchmark"}
-    config, _ = resolve(merge([{"encoder": ENCODER}, rest, {"train": train}]), data)
+    layers: list[Wanted] = [{"encoder": ENCODER, "method": {"name": METHOD}}, rest, {"train": train}]
+    kind = dict(wanted.get("method", {})).get("name")
+    if kind in TREE_KINDS:
+        return Prepared(own, data, _tree_config(kind, layers, data), rule)
+    config, _ = resolve(merge(layers), data)
     check_trainable(data, config.train)
     check_needs(METHODS[config.method.name], data)
     with torch.device("meta"):  # whether it can be built at all, at no cost
@@ -99,11 +100,17 @@ def prepare(wanted: Wanted, *, selection: str = "") -> Prepared:
     return Prepared(own, data, config, rule)
 
 
-def with_method(wanted: Wanted, task: Task) -> Wanted:
-    """The settings with a method that can learn the task, when none is named."""
-    if task.kind != "regression" or wanted.get("method", {}).get("name"):
-        return wanted
-    return merge([wanted, {"method": {"name": REGRESSION}}])
+def _tree_config(kind: str, layers: Sequence[Wanted], data: Benchmark) -> RunConfig:
+    """The settings of trees: those of a network, of which only the seed matters, with the name of the trees."""
+    if data.store.smiles is None:
+        raise DataError(
+            f"method {kind} takes molecules, and these are graphs; use one of `mphil methods` that takes them"
+        )
+    merged = merge(layers)
+    if given := sorted(merged["method"].keys() - {"name"}):
+        raise UsageError(f"method {kind} has no options or presets; leave out method.{given[0]}")
+    config, _ = resolve({**merged, "method": {"name": BASELINE}}, data)
+    return config.model_copy(update={"method": NamedArgs(name=kind)})
 
 
 def choosing_part(data: Benchmark, selection: str = "") -> Rule:
@@ -130,28 +137,40 @@ def _can_choose(data: Benchmark, part: Part) -> bool:
     return bool(len(y)) and score(torch.zeros(len(y), data.task.n_outputs), y, data.task) is not None
 
 
-def train_product(prepared: Prepared, out: Path, *, baselines: bool = True) -> Product:
-    """Train the method and the baselines, learn what to trust, and write `out/bundle`.
+def train_product(prepared: Prepared, out: Path, *, members: int = 0, baselines: bool = True) -> Product:
+    """Train the method alone or in a committee, learn what to trust, and write `out/bundle`.
 
-    The runs are in `out/METHOD` and go on where they stopped; everything else is computed again.
+    The runs are in `out/METHOD` and go on where they stopped, and trees that are there are kept; everything else is
+    computed again.
 
     Args:
         prepared: the file and the settings.
         out: folder for everything.
-        baselines: also train a random forest and ERM on the same split.
+        members: networks of a committee, to which a forest and a boosted model are added for molecules; 0 trains one
+            network alone.
+        baselines: beside one network alone, also train a random forest and ERM on the same split.
 
     Raises:
         UsageError: the folder holds something else.
         IntegrityError: it holds the same method trained in another way.
     """
     data, config = prepared.data, prepared.config
+    if members:
+        check_members(members)
     with held(out, config.method.name):
         write_text(out / ISSUES, issue_table(prepared.own.issues))
         write_text(out / PARTS, parts_table(prepared.own))
         fingerprints = fingerprints_of(data)
         scores: dict[str, Mapping[str, float | None]] = {}
-        left_out = {}
-        if baselines:
+        left_out: dict[str, str] = {}
+        if config.method.name in TREE_KINDS:
+            trees = train_trees(config.method.name, config, data, out)
+            bundle = assemble(prepared, None, fingerprints, scores, left_out, trees)
+            write_bundle(out / BUNDLE, bundle)
+            return Product(out, bundle, None)
+        if members and fingerprints is None:
+            left_out[FOREST] = "it takes molecules, and these are graphs"
+        elif baselines and not members:
             if fingerprints is None:
                 left_out[FOREST] = "it takes molecules, and these are graphs"
             else:
@@ -160,7 +179,8 @@ def train_product(prepared: Prepared, out: Path, *, baselines: bool = True) -> P
                 scores[BASELINE] = _scores(execute(_baseline(config), data, out / BASELINE, resume=True), prepared.rule)
         run = execute(config, data, out / config.method.name, resume=True)
         scores[config.method.name] = _scores(run, prepared.rule)
-        bundle = assemble(prepared, run, fingerprints, scores, left_out)
+        trained = train_members(config, data, run, out, members=members, rule=prepared.rule) if members else None
+        bundle = assemble(prepared, run, fingerprints, scores, left_out, trained)
         write_bundle(out / BUNDLE, bundle)
     return Product(out, bundle, run)
 

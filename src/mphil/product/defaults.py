@@ -14,6 +14,12 @@ LEAST_BATCHES = 8
 WINDOW = 5
 """Epochs whose mean validation score chooses one of them: a single score of a small part is mostly chance."""
 
+METHOD = "mphil+"
+"""The network, when nobody names another one."""
+
+MEMBERS = 3
+"""Networks of a committee: two of the method and one ERM, which a thousand rows train in about a minute."""
+
 ENCODER = {"dropout": 0.1, "readout": "sum"}
 
 

@@ -51,7 +51,8 @@ def fit_trust(part: str, outputs: Outputs, y: Floats, task: Task, score: Score, 
         if np.isnan(y).all():
             left_out["intervals"] = f"{part} has no labels"
         else:
-            intervals = Intervals.fit(task.to_units(outputs.logits), y, alpha=ALPHA)
+            apart = outputs.spread_in_units(task)
+            intervals = Intervals.fit(task.to_units(outputs.logits), y, alpha=ALPHA, spread=apart)
         own = Calibration("none", task.kind, task.n_outputs)
         return Trust(score, part, own, None, bands, left_out, intervals)
     calibration = Calibration.fit(outputs.logits, y, task, "temperature")

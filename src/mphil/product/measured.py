@@ -40,5 +40,7 @@ def errors_of(trust: Trust, said: Outputs, y: Floats, task: Task) -> dict[str, A
             found[name].append(metric(values[known], measured[known]))
         shown = known[np.unique(np.linspace(0, len(known) - 1, min(POINTS, len(known))).astype(np.int64))]
         points.append([measured[shown].tolist(), values[shown].tolist()])
-    covered = None if trust.intervals is None else asdict(trust.intervals.coverage(predicted, y))
+    covered = None
+    if trust.intervals is not None:
+        covered = asdict(trust.intervals.coverage(predicted, y, said.spread_in_units(task)))
     return {"errors": found, "coverage": covered, "points": points}

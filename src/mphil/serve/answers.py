@@ -57,7 +57,7 @@ def explain(desk: Desk, smiles: Sequence[str], target: str | None) -> schemas.Ex
         for row, answer in enumerate(_answers(said, smiles))
     ]
     return schemas.ExplainResponse(
-        columns=list(said.columns()), scored_by=NAMES[desk.by], prototypes=around.are_prototypes, rows=rows
+        columns=list(said.columns()), scored_by=_scored_by(desk), prototypes=around.are_prototypes, rows=rows
     )
 
 
@@ -118,6 +118,13 @@ def job_state(jobs: Jobs, job: Job) -> schemas.JobState:
     )
 
 
+def _scored_by(desk: Desk) -> str:
+    """How atoms are scored; of a committee, by whom."""
+    committee = desk.predictor.bundle.config.committee
+    whose = "" if committee is None else f", by one of the {len(committee.members)} models: {committee.members[0].name}"
+    return f"{NAMES[desk.by]}{whose}"
+
+
 def model_facts(desk: Desk) -> schemas.ModelFacts:
     """What is served."""
     bundle = desk.predictor.bundle
@@ -136,7 +143,7 @@ def model_facts(desk: Desk) -> schemas.ModelFacts:
         coverage=next((1 - one.alpha for one in (trust.conformal, trust.intervals) if one is not None), None),
         domains=trust.bands is not None,
         domain_score=trust.score,
-        scored_by=NAMES[desk.by],
+        scored_by=_scored_by(desk),
         prototypes=desk.surroundings(0).are_prototypes,
         selection=config.selection,
         epoch=config.epoch,

@@ -156,13 +156,13 @@ def test_wrong_names(table, tmp_path):
 
 def test_the_command_trains_on_a_file_and_takes_it_up_again(table, tmp_path):
     small = ["--set", "train.epochs=1", "--set", "encoder.width=8", "--set", "train.batch_size=20"]
-    place = ["--out", str(tmp_path / "run"), "--no-baselines", "--json"]
+    place = ["--out", str(tmp_path / "run"), "--method", "erm", "--fast", "--no-baselines", "--json"]
     done = call("train", table, "--split", "batch", *place, *small)
     assert done.code == 0, done.err
     result = json.loads(done.out)["result"]
     assert result["config"]["benchmark"]["args"]["split"] == "batch"
-    assert call("evaluate", str(tmp_path / "run" / "mphil")).code == 0
-    assert call("resume", str(tmp_path / "run" / "mphil")).code == 0
+    assert call("evaluate", str(tmp_path / "run" / "erm")).code == 0
+    assert call("resume", str(tmp_path / "run" / "erm")).code == 0
     for wrong, message in (
         (["train", table, "--benchmark", "good-motif-basis"], "give one of them"),
         (["train", "--benchmark", "good-motif-basis", "--split", "size"], "--split goes with a file"),

@@ -22,17 +22,57 @@ class TestTrain:
         assert "assay.csv: 108 rows, 106 molecules; 2 rows set aside (first/issues.csv)" in ended.out
         assert "split by scaffold: train 64 · id-val 10 · id-test 10 · ood-val " in ended.out
         assert "scaffolds, none on two sides of the shift" in ended.out
-        order = [ended.out.index(name) for name in ("id-test   ood-test", "random forest", "erm", "chosen on ood-val")]
-        assert order == sorted(order)
+        lines = [line.split("  ")[0] for line in ended.out.splitlines()]
+        names = ["roc_auc", "mphil+", "erm", "mphil+, seed 1", "random forest", "gradient boosting", "committee"]
+        assert lines[lines.index("roc_auc") :][: len(names)] == names
+        assert ended.out.count("weight 0.") == 5
+        assert "best on ood-test: " in ended.out
+        assert "95 % interval" in ended.out
         assert "bundle: first/bundle   card: first/bundle/card.html" in ended.out
         assert "next: mphil predict first/bundle new.csv" in ended.out
         again = call("train", "assay.csv", "--target", "active", "--out", "first", *TINY)
         assert (again.code, again.out) == (0, ended.out)
 
+    def test_one_network(self, tmp_path):
+        ended = call("train", binary_table(tmp_path / "a.csv"), "--fast", "--out", tmp_path / "out", *TINY)
+        assert (ended.code, ended.err) == (0, "")
+        order = [ended.out.index(name) for name in ("id-test   ood-test", "random forest", "erm", "chosen on ood-val")]
+        assert order == sorted(order)
+        assert read_bundle(tmp_path / "out" / "bundle").config.committee is None
+
+    @pytest.mark.parametrize(
+        ("options", "text"),
+        [
+            (["--members", "0"], "--members 0: a committee has 1 to 20 networks; for one network alone use --fast"),
+            (["--members", "-1"], "--members -1: a committee has 1 to 20 networks"),
+            (["--members", "21"], "--members 21: a committee has 1 to 20 networks"),
+            (["--members", "2", "--fast"], "--fast trains one network, --members a committee"),
+            (["--no-baselines"], "--no-baselines goes with --fast"),
+            (["--method", "forest", "--members", "2"], "--members is about networks, and forest trains trees alone"),
+            (["--method", "boosting", "--fast"], "--fast is about networks, and boosting trains trees alone"),
+        ],
+    )
+    def test_no_such_committee(self, tmp_path, options, text):
+        ended = call("train", binary_table(tmp_path / "a.csv"), "--out", tmp_path / "out", *options)
+        assert ended.code == 2
+        assert text in ended.err
+        assert not (tmp_path / "out").exists()
+
     def test_json_and_defaults(self, tmp_path, monkeypatch):
         monkeypatch.chdir(tmp_path)
         binary_table(tmp_path / "assay.csv")
-        options = ("--method", "erm", "--no-baselines", "--selection", "id_val", "--seed", 3, "--split", "random")
+        options = (
+            "--method",
+            "erm",
+            "--fast",
+            "--no-baselines",
+            "--selection",
+            "id_val",
+            "--seed",
+            3,
+            "--split",
+            "random",
+        )
         ended = call("train", "assay.csv", *options, *TINY, "--json")
         assert (ended.code, ended.err) == (0, "")
         found = json.loads(ended.out)
@@ -57,7 +97,7 @@ class TestTrain:
         smiles = molecules()
         values = [("7,5" if "N" in one else "<5") if i % 9 else "n.d." for i, one in enumerate(smiles)]
         table = write_table(tmp_path / "a.csv", {"smiles": smiles, "pIC50": values})
-        options = ("--target", "pIC50", "--threshold", "6.5", "--no-baselines", "--method", "erm")
+        options = ("--target", "pIC50", "--threshold", "6.5", "--fast", "--no-baselines", "--method", "erm")
         ended = call("train", table, *options, "--out", tmp_path / "out", *TINY)
         assert ended.code == 0, ended.err
         assert "12 cells ('n.d.') read as missing" in ended.out
@@ -77,7 +117,7 @@ class TestTrain:
             assert refused.code == 2
             assert text in refused.err
 
-    @pytest.mark.parametrize("option", [["--selection", "id_val"], ["--no-baselines"]])
+    @pytest.mark.parametrize("option", [["--selection", "id_val"], ["--no-baselines"], ["--fast"], ["--members", "0"]])
     def test_options_of_a_file(self, option):
         ended = call("train", "--benchmark", "good-motif-basis", *option)
         assert ended.code == 2

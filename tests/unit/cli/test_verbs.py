@@ -142,6 +142,15 @@ class TestBenchmarks:
         table = call("benchmarks").out
         assert "needs HIV.csv, which is downloaded" in " ".join(table.split())
 
+    @pytest.mark.parametrize("name", ["forest", "boosting"])
+    def test_trees_are_methods_too(self, name):
+        shown = call("methods", "show", name).out
+        assert "needs: molecules" in shown
+        assert as_json("methods", "show", name, "--json") in as_json("methods", "--json")
+        ended = call("train", "--benchmark", "good-motif-basis", "--method", name)
+        assert ended.code == 2
+        assert f"--method {name} goes with a file of your own" in ended.err
+
     def test_show_for_programs(self):
         facts = as_json("benchmarks", "show", "good-motif-basis", "--set", "graphs=200", "--set", "seed=3", "--json")
         assert facts["args"] == {"seed": 3, "graphs": 200}
@@ -170,7 +179,7 @@ class TestMethods:
     def test_list(self):
         listed = as_json("methods", "--json")
         assert listed == as_json("methods", "list", "--json")
-        assert [entry["name"] for entry in listed] == list(METHODS)
+        assert [entry["name"] for entry in listed] == [*METHODS, "forest", "boosting"]
         assert all(entry["summary"] and entry["paper"] for entry in listed)
         assert "erm" in call("methods").out
 

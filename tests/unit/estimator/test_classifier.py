@@ -260,3 +260,14 @@ def test_nothing_is_answered_before_fit(tmp_path):
     for ask in (lambda model: model.predict(["C"]), lambda model: model.save(tmp_path / "bundle")):
         with pytest.raises(NotFittedError):
             ask(MPHILClassifier())
+
+
+def test_a_committee(tmp_path):
+    model = MPHILClassifier("erm", **QUICK, members=2).fit(SMILES, ACTIVE)
+    names = [member.name for member in model.bundle_.config.committee.members]
+    assert names == ["erm", "erm, seed 1", "random forest", "gradient boosting"]
+    model.save(tmp_path / "bundle")
+    said = mphil.load(tmp_path / "bundle").predict(SMILES[:7])
+    np.testing.assert_array_equal(model.predict_proba(SMILES[:7])[:, 1:], said.probability)
+    with pytest.raises(InputError, match="1 to 20 networks"):
+        clone(model).set_params(members=21).fit(SMILES, ACTIVE)

@@ -149,8 +149,8 @@ def test_files_do_not_tell_where_they_were_made(mphil_):
 
 def test_nothing_is_written_that_disagrees(predictors, folder):
     class Drifting(Predictor):
-        def outputs(self, store):
-            found = super().outputs(store)
+        def network(self, store):
+            found = super().network(store)
             found.logits[-1] += 2e-4 * max(1, abs(float(found.logits[-1, 0])))
             return found
 

@@ -143,14 +143,14 @@ class TestAnswers:
     def test_a_number_that_is_none(self, predictor):
         """A model that breaks down on a molecule costs that row and no other."""
         broken = Predictor(predictor.bundle)
-        sound = broken.outputs
+        sound = broken.network
 
-        def outputs(store, advance):
+        def network(store, advance):
             found = sound(store, advance)
             found.logits[1] = np.nan
             return found
 
-        broken.outputs = outputs
+        broken.network = network
         answers = broken.predict(["CCO", "CCC", "C C", "c1ccccc1"])
         assert answers.status == ["ok", "not-finite", "whitespace", "ok"]
         assert_equal(replace(answers, **{n: getattr(answers, n)[[0, 3]] for n in (*NUMBERS, *_WORDS)}),
