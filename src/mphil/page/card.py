@@ -183,9 +183,9 @@ def _members(config: Values) -> str:
     if _is_regression(config):
         answer, loss = "The predicted number is the weighted mean of what these models say.", "squared error"
     text = (
-        f"{answer} Weights of least {loss} on {fitted}, each part counting alike, were shrunk to the plain mean. The uncertainty of an answer is "
-        f"the spread of the models. Explanations show what the first network, {committee['members'][0]['name']}, goes "
-        "by: trees have no atoms to colour."
+        f"{answer} Weights of least {loss} on {fitted}, each part counting alike, were shrunk to the plain mean. The "
+        "uncertainty of an answer is the spread of the models. Explanations show what the first network, "
+        f"{committee['members'][0]['name']}, goes by: trees have no atoms to colour."
     )
     header = ["Model", "Kind", "Epoch", "Weight"]
     return section(

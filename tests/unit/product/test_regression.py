@@ -126,6 +126,47 @@ def test_several_columns_with_gaps(tmp_path):
     assert columns["predicted_other"][0] < 0 < columns["predicted_weight"][0]
 
 
+class TestCommittee:
+    @pytest.fixture(scope="class")
+    def together(self, tmp_path_factory):
+        folder = tmp_path_factory.mktemp("committee")
+        return train_product(prepare(wanted(table(folder / "a.csv"))), folder / "out", members=1)
+
+    def test_the_mean_of_the_members_is_the_answer(self, together):
+        predictor = Predictor(read_bundle(together.path))
+        committee = predictor.bundle.config.committee
+        assert [member.kind for member in committee.members] == ["network", "forest", "boosting"]
+        read = predictor.read(SMILES[:9])
+        said = predictor.said(predictor.network(read.store), read.store, read.features)
+        weights = np.array([member.weight for member in committee.members])
+        answers = predictor.answer(read)
+        mean = predictor.bundle.config.task.to_units(np.tensordot(weights, said, 1))
+        np.testing.assert_allclose(answers.predicted, mean)
+        columns = answers.columns()
+        assert list(columns)[:4] == ["predicted", "lower", "upper", "uncertainty"]
+
+    def test_intervals_are_wider_where_the_members_disagree(self, together):
+        answers = Predictor(read_bundle(together.path)).predict(SMILES)
+        width = answers.intervals[:, 0, 1] - answers.intervals[:, 0, 0]
+        order = answers.uncertainty[:, 0].argsort()
+        assert (np.diff(width[order]) >= -1e-9).all()
+
+    def test_scores_and_card(self, together):
+        metrics = together.bundle.metrics
+        assert list(metrics["scores"])[-1] == "committee"
+        part = metrics["trust"]["parts"]["ood_test"]
+        assert part["errors"]["rmse"][0] == pytest.approx(metrics["scores"]["committee"]["ood_test"])
+        assert "The predicted number is the weighted mean" in together.bundle.card
+
+    @pytest.mark.parametrize("kind", ["forest", "boosting"])
+    def test_trees_alone(self, kind, tmp_path):
+        path = table(tmp_path / "a.csv")
+        made = train_product(prepare(wanted(path, method={"name": kind})), tmp_path / "out")
+        columns = Predictor(read_bundle(made.path)).predict(SMILES[:2]).columns()
+        assert 100 < columns["predicted"][0] < 500
+        assert "uncertainty" not in columns
+
+
 def test_methods_that_cannot(tmp_path):
     with pytest.raises(UsageError, match=r"mphil is not defined for regression tasks.*methods that can: .*mphil\+"):
         prepare(wanted(table(tmp_path / "a.csv"), method={"name": "mphil"}))
