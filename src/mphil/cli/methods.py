@@ -156,7 +156,7 @@ def _tree_facts(name: str) -> dict[str, Any]:
         "summary": summary,
         "paper": paper,
         "needs": ["molecules"],
-        "tasks": ["binary", "multiclass", "multitask"],
+        "tasks": ["binary", "multiclass", "multitask", "regression"],
         **nothing,
         "published": {"source": "", "settings": {}, "encoder": {}, "epochs": {}},
     }

@@ -189,9 +189,10 @@ def register(
 
     def add(cls: M) -> M:
         cls.name, cls.paper = name, paper
-        cls.needs, cls.refuses = frozenset(needs), dict(refuses or {})
+        known = dict(refuses or {})
         if not regression:
-            cls.refuses = {"regression": ONLY_CLASSES, **cls.refuses}
+            known.setdefault("regression", ONLY_CLASSES)
+        cls.needs, cls.refuses = frozenset(needs), known
         cls.tasks = frozenset(kind for kind in get_args(Kind) if kind not in cls.refuses)
         cls.search_space, cls.presets = dict(search_space or {}), dict(presets or {})
         cls.parallel = parallel
