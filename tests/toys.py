@@ -14,7 +14,7 @@ from mphil.data.split import Split
 from mphil.data.store import Batch
 from mphil.methods.base import METHODS, Losses, Progress
 from mphil.methods.erm import ERM
-from mphil.task import Kind
+from mphil.task import Kind, Task
 from tests.graphs import TASKS, random_store
 
 SMALL = {"encoder": {"width": 8, "layers": 2}, "train": {"epochs": 2, "batch_size": 30}}
@@ -27,6 +27,17 @@ def small_benchmark(kind: Kind = "multiclass", *, missing: float = 0.0, graphs: 
     sizes = [graphs - 4 * share, share, share, share, share]
     store = random_store(kind, graphs=graphs, missing=missing)
     return Benchmark(task=TASKS[kind], store=store, split=Split(*torch.arange(graphs).split(sizes)))
+
+
+def measured_benchmark(tasks: int = 1, *, missing: float = 0.0, graphs: int = 100) -> Benchmark:
+    """`small_benchmark` with measured labels: the number of nodes, in a unit of its own for each task."""
+    data = small_benchmark(graphs=graphs)
+    nodes = data.store.n_nodes.float().unsqueeze(1)
+    y = torch.cat([100.0 * number + (number + 2) * nodes for number in range(tasks)], dim=1)
+    gone = torch.rand(y.shape, generator=torch.Generator().manual_seed(0)) < missing
+    y = y.masked_fill(gone, torch.nan)
+    task = Task("regression", tasks, "rmse" if tasks == 1 else "r2").standardised(y[data.split.train])
+    return replace(with_labels(data, y), task=task)
 
 
 def with_labels(data: Benchmark, y: Tensor) -> Benchmark:

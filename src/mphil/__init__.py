@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from mphil.benchmarks.base import Benchmark, benchmark
     from mphil.data.split import Split
     from mphil.data.store import GraphStore
-    from mphil.estimator import MPHILClassifier
+    from mphil.estimator import MPHILClassifier, MPHILRegressor
     from mphil.evaluate.compare import compare
     from mphil.lab.study import study
     from mphil.methods.base import Method
@@ -26,6 +26,7 @@ _HOMES = {
     "Callback": "mphil.training.callbacks",
     "GraphStore": "mphil.data.store",
     "MPHILClassifier": "mphil.estimator",
+    "MPHILRegressor": "mphil.estimator",
     "Method": "mphil.methods.base",
     "Predictor": "mphil.predictor",
     "Run": "mphil.training.run",
@@ -43,6 +44,7 @@ __all__ = [
     "Callback",
     "GraphStore",
     "MPHILClassifier",
+    "MPHILRegressor",
     "Method",
     "Predictor",
     "Run",

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from mphil.data.assign import assign, find_domain, in_one_part, sensible_splits
 from mphil.data.audit import Duplicates, Leaks, find_duplicates, find_leaks
 from mphil.data.duplicates import Settled, settle_duplicates
-from mphil.data.intake import TableOptions, read_table
+from mphil.data.intake import TableOptions, read_table, wanted_task
 from mphil.data.molecules import SMALL
 from mphil.data.pool import run as read_molecules
 from mphil.data.roles import Roles
@@ -88,11 +88,12 @@ class Report:
         if not self.survey.targets:
             notes.append("no column looks like a label: name it with --target")
         for target in self.survey.targets:
-            known = sum(count > 0 for count in target.counts().values())
-            if target.kind == "continuous":
-                notes.append(f"target {target.name!r} is a measurement, not a class: {target.hint}")
+            known = len(np.unique(target.y[~np.isnan(target.y)]))
+            if target.kind == "text":
+                notes.append(f"target {target.name!r} has too many different words to be classes")
             elif known < 2:
-                notes.append(f"target {target.name!r} has {'one class' if known else 'no label'}: nothing to learn")
+                one = "one value" if target.kind == "continuous" else "one class"
+                notes.append(f"target {target.name!r} has {one if known else 'no label'}: nothing to learn")
         return tuple(notes)
 
     def names(self) -> dict[int, str]:
@@ -136,6 +137,7 @@ class Report:
                 target.name: {
                     "kind": target.kind,
                     "classes": target.counts(),
+                    "range": target.range,
                     "missing": int(np.isnan(target.y).sum()),
                 }
                 for target in survey.targets
@@ -161,6 +163,7 @@ def check(
     duplicates: str = "majority",
     id: str | None = None,
     sheet: str | None = None,
+    task: str = "",
     workers: int | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> Report:
@@ -180,6 +183,7 @@ def check(
         duplicates: what becomes of rows of one molecule that contradict each other: `keep`, `drop` or `majority`.
         id: column that names the rows, found when absent.
         sheet: of a workbook; the first that has rows when absent.
+        task: `classification` or `regression`, found when empty.
         workers: processes that read molecules.
         progress: told the number of rows read so far, now and then.
 
@@ -194,12 +198,22 @@ def check(
             raise UsageError(f"{path}: graphs have no columns; leave out --smiles, --target, --test, --id and --sheet")
         from mphil.data.graphs import open_graphs, survey_graphs
 
-        survey = survey_graphs(open_graphs(path))
+        survey = survey_graphs(open_graphs(path), wanted_task(task))
         if not len(survey):
             raise DataError(f"{path}: there is no graph in it")
         settled = Settled(survey, np.arange(len(survey)))
     else:
-        told = (smiles or "", targets, str(test or ""), threshold, active_below, standardise, id or "", sheet or "")
+        told = (
+            smiles or "",
+            targets,
+            str(test or ""),
+            threshold,
+            active_below,
+            standardise,
+            id or "",
+            sheet or "",
+            task,
+        )
         options = TableOptions(*told)
         read = read_table(path, options, splits, workers=workers, progress=progress)
         table, roles, survey = read.table, read.roles, read.survey

@@ -87,12 +87,12 @@ def _labels(report: Report) -> str:
         [
             target.name,
             target.kind,
-            ", ".join(f"{name}: {count:,}" for name, count in list(target.counts().items())[:12]) or MISSING,
+            target.told or MISSING,
             f"{int(np.isnan(target.y).sum()):,}",
         ]
         for target in targets[:SHOWN]
     ]
-    header = ["Target", "Kind", "Rows of each class", "Missing"]
+    header = ["Target", "Kind", "Rows of each class, or range", "Missing"]
     content = table("Labels of the usable rows", header, [RowGroup(rows)], numeric_from=3)
     first = _main_target(targets)
     if first is not None:

@@ -64,5 +64,7 @@ def _truth(data: Benchmark, graph: int) -> Sequence[float]:
 
 
 def _class_name(data: Benchmark, graph: int) -> str:
+    if data.task.kind == "regression":
+        return f"{float(data.store.y[graph, 0]):g}"
     label = int(data.store.y[graph, 0])
     return data.classes[label] if data.classes else f"class {label}"

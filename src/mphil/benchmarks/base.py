@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from mphil.config import check_arguments, keyword_arguments
 from mphil.data.split import Part, Split
@@ -49,10 +50,7 @@ class Benchmark:
             nodes, edges = self.store.n_nodes[graphs].double(), self.store.n_edges[graphs].double()
             parts[part] = {
                 "graphs": len(graphs),
-                "labels": [
-                    {str(int(c)): int((column == c).sum()) for c in torch.unique(column[~column.isnan()])}
-                    for column in y.T
-                ],
+                "labels": [label_statistics(column[~column.isnan()], self.task) for column in y.T],
                 "missing_labels": int(y.isnan().sum()),
                 "environments": {str(int(e)): int(n) for e, n in zip(env, count, strict=True) if e >= 0},
                 "mean_nodes": float(nodes.mean()),
@@ -74,9 +72,15 @@ class Benchmark:
         }
 
     def examples(self, part: Part, per_class: int) -> list[int]:
-        """The first graphs of each class in a part, class after class (by the first task)."""
+        """The first graphs of each class in a part, class after class (by the first task).
+
+        Of a regression, so many with the lowest and so many with the highest labels.
+        """
         graphs = self.split[part]
         labels = self.store.y[graphs, 0]
+        if self.task.kind == "regression":
+            order = graphs[labels.nan_to_num(nan=torch.inf).argsort(stable=True)][: int((~labels.isnan()).sum())]
+            return list(dict.fromkeys([*order[:per_class].tolist(), *order[-per_class:].tolist()]))
         rows = [torch.nonzero(labels == c).flatten()[:per_class] for c in range(self.task.n_classes)]
         return graphs[torch.cat(rows)].tolist()
 
@@ -87,6 +91,16 @@ class Benchmark:
         train = self.split.train[order[:keep].sort().values]
         provenance = {**self.split.provenance, "train_fraction": fraction, "train_fraction_seed": seed}
         return replace(self, split=replace(self.split, train=train, provenance=provenance))
+
+
+def label_statistics(labels: Tensor, task: Task) -> dict[str, float]:
+    """Graphs of each class; of a regression, how many labels there are, with their mean and range."""
+    if task.kind != "regression":
+        return {str(int(c)): int((labels == c).sum()) for c in torch.unique(labels)}
+    if not len(labels):
+        return {"count": 0}
+    found = {"mean": labels.double().mean(), "lowest": labels.min(), "highest": labels.max()}
+    return {"count": len(labels), **{name: float(value) for name, value in found.items()}}
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
 from mphil.benchmarks.base import Benchmark, register
@@ -14,7 +15,7 @@ from mphil.benchmarks.molecules import molecule_benchmark
 from mphil.data.assign import assign, find_domain, in_one_part, is_file
 from mphil.data.duplicates import settle_duplicates
 from mphil.data.graphs import open_graphs, survey_graphs
-from mphil.data.intake import TableOptions, read_table
+from mphil.data.intake import TableOptions, read_table, wanted_task
 from mphil.data.labels import Target
 from mphil.data.molecules import RowStatus, molecule_store
 from mphil.data.progress import row_counter
@@ -63,6 +64,7 @@ def own_data(
     duplicates: str = "majority",
     id: str = "",
     sheet: str = "",
+    task: str = "",
 ) -> Benchmark:
     """A benchmark from a file.
 
@@ -80,9 +82,11 @@ def own_data(
         threshold: from which on a measured target is active; not given when the targets are classes.
         active_below: active is at or below the threshold, not at or above.
         standardise: take the largest organic fragment of a molecule, neutral where that is safe.
-        duplicates: what becomes of rows of one molecule that contradict each other: `keep`, `drop` or `majority`.
+        duplicates: what becomes of rows of one molecule that contradict each other: `keep`, `drop` or `majority`; of
+            measurements, `majority` takes the median.
         id: column that names the rows, found when absent.
         sheet: of a workbook; the first that has rows when absent.
+        task: `classification` or `regression`; by what the targets look like when absent.
     """
     return read_own_data(**table_arguments(locals())).benchmark
 
@@ -106,10 +110,10 @@ def read_own_data(
         raise UsageError("no file given; use `mphil train FILE`, or benchmark.path=FILE")
     column, notes = "", tuple[str, ...]()
     if Path(path).is_dir():
-        if options != EVERYTHING_FOUND:
+        if replace(options, task="") != EVERYTHING_FOUND:
             raise UsageError(f"{path}: graphs have no columns; leave out smiles, targets and test")
         graphs = open_graphs(Path(path))
-        survey, split = survey_graphs(graphs), split or "size"
+        survey, split = survey_graphs(graphs, wanted_task(options.task)), split or "size"
         store = replace(graphs, y=torch.from_numpy(survey.y).float(), index=torch.arange(len(graphs)))
         rows = [RowStatus(row, "ok") for row in range(len(store))]
     else:
@@ -141,6 +145,8 @@ def read_own_data(
         encoder=ENCODER,
         provenance={"file": Path(path).name, "split": name, "unusable_rows": [row.row for row in survey.bad]},
     )
+    if task.kind == "regression":
+        made = replace(made, task=task.standardised(made.store.y[made.split.train]))
     made = replace(made, classes=class_names(survey.targets))
     return OwnData(made, survey, column, _issues(survey, rows), notes)
 
@@ -157,6 +163,10 @@ def check_learnable(path: str, survey: Survey) -> Task:
             f"{path}: {len(survey):,} of {survey.rows:,} rows can be used, and {LEAST_ROWS} are needed to train, to "
             "choose an epoch and to test; give more rows"
         )
+    if task.kind == "regression":
+        if not any(len(np.unique(column[~np.isnan(column)])) > 1 for column in survey.y.T):
+            raise DataError(f"{path}: all measurements of {survey.targets[0].name!r} are alike: nothing can be learned")
+        return task
     found = [{name: count for name, count in target.counts().items() if count} for target in survey.targets]
     if not any(len(counts) > 1 for counts in found):
         name, ((label, count),) = survey.targets[0].name, found[0].items()
@@ -191,18 +201,28 @@ def _kept(assignment: Assignment, store: GraphStore) -> Assignment:
 
 
 def task_of(path: str, targets: Sequence[Target]) -> Task:
-    """What is asked: one binary or multi-class column, or several binary ones.
+    """What is asked: one binary or multi-class column, several binary ones, or one or more measured ones.
 
     Raises:
-        DataError: there is no label, or one that cannot be learned as a class.
+        DataError: there is no label, one that cannot be learned, or classes and measurements together.
     """
     if not targets:
         raise DataError(f"{path}: no column looks like a label; name it with --target")
     for target in targets:
-        if target.kind == "continuous":
-            raise DataError(f"{path}: {target.name!r} is a measurement, not a class: {target.hint}")
+        if target.kind == "text":
+            raise DataError(f"{path}: {target.name!r} has too many different words to be classes; name another column")
         if target.kind == "empty":
             raise DataError(f"{path}: {target.name!r} has no label at all; name another column with --target")
+    measured = [target.name for target in targets if target.kind == "continuous"]
+    if measured and len(measured) < len(targets):
+        other = next(target.name for target in targets if target.kind != "continuous")
+        raise DataError(
+            f"{path}: {measured[0]!r} is measured and {other!r} has classes, and they cannot be learned together; name "
+            "columns of one kind with --target, make classes with --threshold, or take all as numbers with --task "
+            "regression"
+        )
+    if measured:
+        return Task("regression", len(targets), "rmse" if len(targets) == 1 else "r2")
     if len(targets) == 1 and targets[0].kind == "multiclass":
         return Task("multiclass", len(targets[0].classes), "accuracy")
     several = [target.name for target in targets if target.kind == "multiclass"]

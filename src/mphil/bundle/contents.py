@@ -18,6 +18,7 @@ from mphil.config import EncoderConfig, NamedArgs, Settings
 from mphil.task import Task
 from mphil.trust.calibration import Calibration
 from mphil.trust.conformal import Conformal
+from mphil.trust.intervals import Intervals
 from mphil.trust.ood import Bands
 
 Score = Literal["tanimoto", "knn", "energy"]
@@ -161,9 +162,10 @@ class Trust:
         score: which score says how far from training a graph is.
         fitted_on: the part everything was fitted on.
         calibration: from logits to probabilities; its method is `none` when there was nothing to fit it on.
-        conformal: sets of classes; None when there was nothing to fit them on.
+        conformal: sets of classes; None for a regression, or when there was nothing to fit them on.
         bands: from scores to words; None likewise.
         left_out: what is missing, and why.
+        intervals: around the numbers of a regression; None for classes, or when there was nothing to fit them on.
     """
 
     score: Score
@@ -172,6 +174,7 @@ class Trust:
     conformal: Conformal | None = None
     bands: Bands | None = None
     left_out: Mapping[str, str] = field(default_factory=dict)
+    intervals: Intervals | None = None
 
 
 @dataclass(frozen=True, eq=False)

@@ -51,6 +51,7 @@ from mphil.methods.base import build_method
 from mphil.nn.encoders import encoder_class
 from mphil.trust.calibration import Calibration
 from mphil.trust.conformal import Conformal
+from mphil.trust.intervals import Intervals
 from mphil.trust.ood import Bands
 
 SMILES = "smiles"
@@ -125,6 +126,7 @@ def trust_values(trust: Trust) -> dict[str, Any]:
         "conformal": None if trust.conformal is None else trust.conformal.to_dict(),
         "bands": None if trust.bands is None else trust.bands.to_dict(),
         "left_out": dict(trust.left_out),
+        "intervals": None if trust.intervals is None else trust.intervals.to_dict(),
     }
 
 
@@ -215,6 +217,7 @@ def _trust(folder: Path, data: bytes, config: BundleConfig) -> Trust:
             conformal=None if values["conformal"] is None else Conformal.from_dict(values["conformal"]),
             bands=None if values["bands"] is None else Bands.from_dict(values["bands"]),
             left_out={str(what): str(why) for what, why in values["left_out"].items()},
+            intervals=None if values.get("intervals") is None else Intervals.from_dict(values["intervals"]),
         )
     except (KeyError, TypeError, AttributeError, MphilError) as error:
         raise _unusable(folder / TRUST, str(error)) from None
@@ -224,6 +227,8 @@ def _trust(folder: Path, data: bytes, config: BundleConfig) -> Trust:
     if trust.conformal is not None:
         shape = (len(trust.conformal.thresholds), len(trust.conformal.thresholds[0]))
         fits = fits and trust.conformal.kind == task.kind and shape == (task.n_tasks, task.n_classes)
+    if trust.intervals is not None:
+        fits = fits and task.kind == "regression" and len(trust.intervals.quantiles) == task.n_tasks
     if not fits:
         raise _unusable(folder / TRUST, "it belongs to another task")
     return trust

@@ -80,7 +80,10 @@ def parse_trees(tensors: dict[str, Tensor], task: Task) -> tuple[Trees, ...]:
             name: tensor.numpy() for name, tensor in _below(tensors, f"{number}{BEHIND}").items()
         }
         one = Trees.from_arrays(arrays, FEATURES)
-        if not len(one.classes) or (one.classes >= task.n_classes).any():
+        if task.kind == "regression":
+            if len(one.classes) or len(one.base) != 1 or one.link != "identity":
+                raise IntegrityError("the trees of a regression have classes")
+        elif not len(one.classes) or (one.classes >= task.n_classes).any():
             raise IntegrityError("the classes of the trees are not those of the task")
         found.append(one)
     if tensors:

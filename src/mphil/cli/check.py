@@ -17,6 +17,7 @@ from mphil.cli.reading import (
     Smiles,
     Standardise,
     Targets,
+    TaskKind,
     TestFile,
     Threshold,
 )
@@ -53,6 +54,7 @@ def check(
     duplicates: Duplicates = None,
     id_: Id = None,
     sheet: Sheet = None,
+    task: TaskKind = None,
     html: Annotated[Path | None, typer.Option(help="Write the report as a page with pictures.")] = None,
     rows: Annotated[Path | None, typer.Option(help="Write a CSV with the status of every row.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
@@ -75,6 +77,7 @@ def check(
             duplicates=duplicates or "majority",
             id=id_,
             sheet=sheet,
+            task=task or "",
             progress=progress,
         )
     if html:
@@ -142,9 +145,11 @@ def _print_labels(facts: dict[str, Any]) -> None:
     labels = []
     for name, target in list(facts["targets"].items())[: 2 * SHOWN]:
         classes = " ".join(f"{_safe(c)}:{count:,}" for c, count in list(target["classes"].items())[:SHOWN])
+        if target["range"]:
+            classes = "{:g} to {:g}".format(*target["range"])
         labels.append([_safe(name), target["kind"], classes or "-", f"{target['missing']:,}"])
     if labels:
-        show.table(["target", "kind", "rows of each class", "missing"], labels)
+        show.table(["target", "kind", "rows of each class, or range", "missing"], labels)
     if len(facts["targets"]) > len(labels):
         typer.echo(f"and {len(facts['targets']) - len(labels):,} more targets")
 

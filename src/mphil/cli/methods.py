@@ -107,7 +107,9 @@ def _lines(facts: dict[str, Any]) -> list[str]:
 
 
 def _tasks(tasks: list[str], refuses: dict[str, str]) -> str:
-    return "all" if not refuses else ", ".join(tasks)
+    if refuses.keys() <= {"regression"}:
+        return "classes" if refuses else "classes, regression"
+    return ", ".join(tasks)
 
 
 def _cost(times: dict[str, float]) -> str:
@@ -154,7 +156,7 @@ def _tree_facts(name: str) -> dict[str, Any]:
         "summary": summary,
         "paper": paper,
         "needs": ["molecules"],
-        "tasks": ["binary", "multiclass", "multitask"],
+        "tasks": ["binary", "multiclass", "multitask", "regression"],
         **nothing,
         "published": {"source": "", "settings": {}, "encoder": {}, "epochs": {}},
     }

@@ -29,5 +29,12 @@ Standardise = Annotated[
 ]
 Duplicates = Annotated[
     str | None,
-    typer.Option(help="Rows of one molecule that contradict each other: keep, drop or majority. (default: majority)"),
+    typer.Option(
+        help="Rows of one molecule that contradict each other: keep, drop or majority, which of measurements is "
+        "the median. (default: majority)"
+    ),
+]
+TaskKind = Annotated[
+    str | None,
+    typer.Option("--task", help="classification or regression. (default: measured columns make a regression)"),
 ]

@@ -17,6 +17,7 @@ from mphil.cli.reading import (
     Smiles,
     Standardise,
     Targets,
+    TaskKind,
     TestFile,
     Threshold,
 )
@@ -57,6 +58,7 @@ def train(
     duplicates: Duplicates = None,
     id_: Id = None,
     sheet: Sheet = None,
+    task: TaskKind = None,
     preset: Annotated[str | None, typer.Option(help="Named hyperparameters of the method.")] = None,
     config: Annotated[Path | None, typer.Option(help="TOML file with settings.")] = None,
     set_: Annotated[
@@ -102,6 +104,7 @@ def train(
         "duplicates": duplicates,
         "id": id_,
         "sheet": sheet,
+        "task": task,
     }
     flags: dict[str, Any] = {"benchmark": _data(file, benchmark, told), "method": {}}
     if method:

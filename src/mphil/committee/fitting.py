@@ -52,13 +52,13 @@ def fit_trees(
     Args:
         kind: `forest` or `boosting`.
         features: of the n training molecules.
-        y: (n, tasks) labels, NaN = missing.
+        y: (n, tasks) labels, NaN = missing; those of a regression are standardised.
         task: what is asked.
         seed: of everything random.
         advance: told of every task that is done.
     """
     found = []
-    for column in y.T:
+    for column in task.from_units(y).T if task.kind == "regression" else y.T:
         labelled = np.flatnonzero(~np.isnan(column))
         if len(labelled) > MOST_ROWS:
             drawn = np.random.default_rng(seed).choice(len(labelled), MOST_ROWS, replace=False)
@@ -69,7 +69,7 @@ def fit_trees(
 
 
 def probabilities(trees: Sequence[Trees], features: MoleculeFeatures, task: Task) -> Floats:
-    """(n, outputs) of the classes, or of the positive label of each task.
+    """(n, outputs) of the classes, or of the positive label of each task; of a regression its standardised numbers.
 
     Args:
         trees: one ensemble for each task.
@@ -77,6 +77,8 @@ def probabilities(trees: Sequence[Trees], features: MoleculeFeatures, task: Task
         task: what is asked.
     """
     x = features.matrix()
+    if task.kind == "regression":
+        return np.concatenate([one.predict(x) for one in trees], axis=1)
     answers = [_by_class(one, x, task.n_classes) for one in trees]
     return answers[0] if task.kind == "multiclass" else np.stack([answer[:, 1] for answer in answers], axis=1)
 
@@ -94,6 +96,8 @@ def _by_class(trees: Trees, x: NDArray[np.float32], classes: int) -> Floats:
 def _fit_task(
     kind: TreeKind, features: MoleculeFeatures, rows: NDArray[np.int64], y: Floats, task: Task, seed: int
 ) -> Trees:
+    if task.kind == "regression":
+        return _fit_numbers(kind, features, rows, y, task, seed)
     labels = y.astype(np.int64)
     classes = np.unique(labels)
     if len(classes) < 2:  # nothing to tell apart
@@ -109,20 +113,38 @@ def _fit_task(
         return from_boosting(_boosting(task, len(classes), seed).fit(x, labels), columns)
 
 
+def _fit_numbers(
+    kind: TreeKind, features: MoleculeFeatures, rows: NDArray[np.int64], y: Floats, task: Task, seed: int
+) -> Trees:
+    if len(np.unique(y)) < 2:  # nothing to tell apart
+        return constant(np.array([y.mean() if len(y) else 0.0]), np.empty(0))
+    columns = _useful(features, rows)
+    x = features.matrix(rows)[:, columns]
+    if kind == "forest":
+        return from_forest(_forest(task, len(rows), seed).fit(x, y), columns)
+    from threadpoolctl import threadpool_limits
+
+    with threadpool_limits(1):  # sums in parallel would depend on the number of threads
+        return from_boosting(_boosting(task, 2, seed).fit(x, y), columns)
+
+
 def _forest(task: Task, rows: int, seed: int) -> Any:
-    from sklearn.ensemble import RandomForestClassifier
+    from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 
     trees = max(LEAST_TREES, min(MOST_TREES, TREE_ROWS // (rows * task.n_tasks)))
     cores = len(os.sched_getaffinity(0))
+    if task.kind == "regression":
+        return RandomForestRegressor(trees, min_samples_leaf=2, max_features=1 / 3, random_state=seed, n_jobs=cores)
     return RandomForestClassifier(trees, min_samples_leaf=2, random_state=seed, n_jobs=cores)
 
 
 def _boosting(task: Task, classes: int, seed: int) -> Any:
-    from sklearn.ensemble import HistGradientBoostingClassifier
+    from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 
     ensembles = task.n_tasks * (1 if classes == 2 else classes)
     rounds = max(LEAST_ROUNDS, min(ROUNDS, ROUNDS_IN_ALL // ensembles))
-    return HistGradientBoostingClassifier(
+    grower = HistGradientBoostingRegressor if task.kind == "regression" else HistGradientBoostingClassifier
+    return grower(
         max_iter=rounds,
         learning_rate=0.08,
         max_leaf_nodes=15,

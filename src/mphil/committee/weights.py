@@ -37,6 +37,8 @@ def fit_weights(parts: Sequence[tuple[Floats, Floats]], task: Task, *, prior: fl
         prior: k.
     """
     members = len(parts[0][0])
+    if task.kind == "regression":
+        return _least_squares(parts, task, prior)
     held = [_true_class(said, y, task) for said, y in parts]
     held = [chances for chances in held if chances.shape[1]]
     total = sum(chances.shape[1] for chances in held)
@@ -53,6 +55,45 @@ def fit_weights(parts: Sequence[tuple[Floats, Floats]], task: Task, *, prior: fl
     return found
 
 
+def _least_squares(parts: Sequence[tuple[Floats, Floats]], task: Task, prior: float) -> Floats:
+    r"""(m,) weights of least squared error, not below 0 and of sum 1, shrunk to the plain mean.
+
+    Minimises :math:`w^\top E w + \frac kn \bar e \, \|w - \frac1M\|^2`, where :math:`E` holds the mean products of the
+    members' errors and :math:`\bar e` their mean square, by projected gradient descent.
+    """
+    members = len(parts[0][0])
+    products, counts = [], []
+    for said, y in parts:
+        row, column = np.nonzero(~np.isnan(as_labels(y, task, said.shape[1])))
+        errors = said[:, row, column] - task.from_units(y)[row, column]
+        errors = errors[:, np.isfinite(errors).all(0)]
+        if errors.shape[1]:
+            products.append(errors @ errors.T / errors.shape[1])
+            counts.append(errors.shape[1])
+    equal = np.full(members, 1 / members)
+    if not products:
+        return equal
+    mean = np.mean(products, axis=0)
+    curvature = mean + prior / sum(counts) * np.trace(mean) / members * np.eye(members)
+    pull = prior / sum(counts) * np.trace(mean) / members * equal
+    step = 1 / max(np.linalg.eigvalsh(curvature)[-1], 1e-12)
+    weights = equal
+    for _ in range(ROUNDS):
+        before = weights
+        weights = _onto_simplex(before - step * (curvature @ before - pull))
+        if np.abs(weights - before).max() < 1e-10:
+            break
+    return weights
+
+
+def _onto_simplex(values: Floats) -> Floats:
+    """The nearest point whose coordinates are not below 0 and sum to 1 (Held, Wolfe and Crowder, 1974)."""
+    ordered = np.sort(values)[::-1]
+    excess = (ordered.cumsum() - 1) / np.arange(1, len(values) + 1)
+    found: Floats = np.maximum(values - excess[np.flatnonzero(ordered > excess)[-1]], 0.0)
+    return found / found.sum()
+
+
 def combine(said: Floats, weights: Floats) -> Floats:
     """(m, n, outputs) of the members -> (n, outputs), their weighted mean."""
     mean: Floats = np.tensordot(weights, said, 1)
@@ -66,7 +107,9 @@ def spread(said: Floats, weights: Floats) -> Floats:
 
 
 def as_logits(probabilities: Floats, kind: Kind) -> Floats:
-    """(n, outputs) logits whose probabilities these are, but for those that are nearly 0 or 1."""
+    """(n, outputs) logits whose probabilities these are, but for those that are nearly 0 or 1; numbers stay."""
+    if kind == "regression":
+        return probabilities
     kept = probabilities.clip(CLOSEST, 1 - CLOSEST)
     found: Floats = np.log(kept) if kind == "multiclass" else np.log(kept) - np.log1p(-kept)
     return found

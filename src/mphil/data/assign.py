@@ -156,10 +156,10 @@ def _assign(name: str, survey: Survey, domain: Domains | None) -> Assignment:
     if domain is None:
         made = at_random(keys)
     elif domain.order == "none":
-        made = by_group(domain.values, keys, survey.y)
+        made = by_group(domain.values, keys, survey.strata)
     else:
         made = by_domain(domain.values, keys, descending=domain.order == "descending")
-    return with_sufficient_parts(made, survey.y)
+    return with_sufficient_parts(made, survey.strata)
 
 
 def _column_domains(name: str, survey: Survey, date_format: str) -> Domains:

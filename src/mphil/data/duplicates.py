@@ -33,7 +33,8 @@ def settle_duplicates(survey: Survey, rule: str) -> Settled:
     """Merge the rows of a molecule into the first of them.
 
     Rows that contradict each other about a label are all kept, all dropped, or merged with the label that most of them
-    have; without a majority there is no label, and no row when that was the only one.
+    have; without a majority there is no label, and no row when that was the only one. Of measurements that differ, the
+    median takes the place of the majority.
 
     Args:
         survey: the rows.
@@ -48,6 +49,7 @@ def settle_duplicates(survey: Survey, rule: str) -> Settled:
     if survey.external is not None:
         keys = 2 * keys + survey.external  # rows of a test set are merged with each other only
     found, y = find_duplicates(keys, survey.y), survey.y
+    measured = np.array([target.kind == "continuous" for target in survey.targets], bool)
     contradicting = {group.rows[0] for group in found.conflicts}
     gone: dict[int, BadRow] = {}
     merged: dict[int, int] = {}
@@ -56,7 +58,7 @@ def settle_duplicates(survey: Survey, rule: str) -> Settled:
         if first in contradicting:
             if rule == "keep":
                 continue
-            y[first] = _majority(y[list(group.rows)])
+            y[first] = _merged(y[list(group.rows)], measured)
             if rule == "drop" or np.isnan(y[first]).all():
                 gone |= _contradiction(survey, group, rule)
                 continue
@@ -65,13 +67,14 @@ def settle_duplicates(survey: Survey, rule: str) -> Settled:
         merged |= dict.fromkeys(others, first)
     removed = np.array(sorted({*gone, *merged}), np.int64)
     targets = tuple(replace(target, y=y[:, task]) for task, target in enumerate(survey.targets))
+    how = "median" if measured.any() and rule == "majority" else rule
     number, line = survey.row.tolist(), survey.line.tolist()
     names = [""] * len(survey) if survey.ids is None else survey.ids.values()
     left = replace(
         without(replace(survey, targets=targets), removed),
         bad=tuple(sorted([*survey.bad, *gone.values()], key=lambda bad: bad.row)),
         merged=tuple(MergedRow(number[row], line[row], names[row], number[merged[row]]) for row in sorted(merged)),
-        assumed=(*survey.assumed, *_notes(len(merged), len(found.conflicts), len(gone), rule)),
+        assumed=(*survey.assumed, *_notes(len(merged), len(found.conflicts), len(gone), how)),
     )
     return Settled(left, np.setdiff1d(np.arange(len(survey)), removed))
 
@@ -80,6 +83,14 @@ def _known(y: NDArray[np.float64]) -> NDArray[np.float64]:
     """(tasks,) the label of rows that agree: of those that have one."""
     present = ~np.isnan(y)
     return np.where(present.any(0), np.where(present, y, -np.inf).max(0), np.nan)
+
+
+def _merged(y: NDArray[np.float64], measured: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """(tasks,) the median of measurements, and the label that more rows have than any other."""
+    labels = _majority(y)
+    for task in np.flatnonzero(measured & ~np.isnan(y).all(0)):
+        labels[task] = np.nanmedian(y[:, task])
+    return labels
 
 
 def _majority(y: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -111,6 +122,7 @@ def _notes(merged: int, conflicts: int, gone: int, rule: str) -> list[str]:
         dealt = {
             "keep": "all their rows are kept",
             "drop": f"their {gone:,} rows are dropped",
+            "median": "the median of their measurements is taken",
             "majority": f"the majority decides, and {gone:,} rows without one are dropped",
         }[rule]
         notes.append(f"{conflicts:,} molecules have labels that contradict each other: {dealt} (--duplicates)")

@@ -13,9 +13,10 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from mphil.data.features import Features
-from mphil.data.labels import MOST_CLASSES, Coded, normal_label, read_target
+from mphil.data.labels import MOST_CLASSES, Coded, Target, normal_label, read_target
 from mphil.data.store import GraphStore, pointer
 from mphil.data.survey import Survey
+from mphil.data.targets import Wanted
 from mphil.errors import DataError, UsageError
 
 FloatArray = NDArray[np.float64]
@@ -48,15 +49,28 @@ def open_graphs(source: Path | str | Iterable[Data]) -> GraphStore:
     raise DataError(f"{folder}: no graph store and no NAME_A.txt with NAME_graph_indicator.txt{hint}")
 
 
-def survey_graphs(store: GraphStore) -> Survey:
-    """What each graph is: size, label and a key that equal graphs share (same nodes in the same order)."""
+def survey_graphs(store: GraphStore, wanted: Wanted = "") -> Survey:
+    """What each graph is: size, label and a key that equal graphs share (same nodes in the same order).
+
+    Args:
+        store: the graphs.
+        wanted: whether labels are classes or measurements; by what they look like when empty.
+
+    Raises:
+        DataError: classes are wanted of measurements.
+    """
     keys = Coded()
     keys.extend(_graph_key(store[i : i + 1]) for i in range(len(store)))
     labels = []
     for task, column in enumerate(store.y.T):
         coded = Coded()
         coded.extend("" if np.isnan(value) else normal_label(repr(value)) for value in column.tolist())
-        labels.append(read_target("y" if store.y.shape[1] == 1 else f"y{task}", coded, MOST_CLASSES))
+        target = read_target("y" if store.y.shape[1] == 1 else f"y{task}", coded, MOST_CLASSES)
+        if target.kind == "continuous" and wanted == "classification":
+            raise DataError(f"{target.name!r} is a measurement, not a class: make classes of it, or --task regression")
+        if wanted == "regression":
+            target = Target(target.name, "continuous", (), column.double().numpy())
+        labels.append(target)
     domains = {}
     if (store.env >= 0).any():
         domains["env"] = Coded()

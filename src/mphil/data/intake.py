@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from mphil.data.assign import RULES, is_file
 from mphil.data.roles import Roles, find_roles
 from mphil.data.survey import Survey, survey_table
 from mphil.data.table import Table, open_table
-from mphil.data.targets import Threshold
+from mphil.data.targets import Threshold, Wanted
 from mphil.errors import DataError, UnknownName, UsageError
+
+TASKS: tuple[Wanted, ...] = get_args(Wanted)
 
 
 @dataclass(frozen=True)
@@ -28,6 +30,7 @@ class TableOptions:
         standardise: molecules are standardised: largest organic fragment, neutral where that is safe.
         id: column that names the rows, found when empty.
         sheet: of a workbook, the first that has rows when empty; a test set that is a workbook has the same.
+        task: `classification` or `regression`, found when empty.
     """
 
     smiles: str = ""
@@ -38,6 +41,7 @@ class TableOptions:
     standardise: bool = True
     id: str = ""
     sheet: str = ""
+    task: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,6 +84,8 @@ def read_table(
         raise UsageError("--threshold needs the measured column: name it with --target")
     if options.active_below and options.threshold is None:
         raise UsageError("--active-below goes with --threshold")
+    if options.task == "regression" and options.threshold is not None:
+        raise UsageError("--threshold makes classes, and --task regression learns numbers; give one of them")
     cut = None if options.threshold is None else Threshold(options.threshold, options.active_below)
     table = open_table(path, sheet=options.sheet)
     columns = [name for name in splits if name in table.columns or (name not in RULES and not is_file(name))]
@@ -87,13 +93,21 @@ def read_table(
     roles = find_roles(table, targets=options.targets, domains=columns, **told)
     test = _test_table(Path(options.test), path, roles) if options.test else None
     reading: dict[str, Any] = {"standardised": options.standardise, "workers": workers, "progress": progress}
-    survey = survey_table(table, roles, test=test, threshold=cut, **reading)
+    survey = survey_table(table, roles, test=test, threshold=cut, wanted=wanted_task(options.task), **reading)
     if not len(survey):
         first = f"; the first: {survey.bad[0].message}" if survey.bad else ""
         raise DataError(f"{path}: none of the {survey.rows:,} rows can be used{first}")
     if survey.external is not None and not survey.external.any():
         raise DataError(f"{options.test}: no row of the external test set can be used")
     return Intake(table, roles, survey)
+
+
+def wanted_task(name: str) -> Wanted:
+    """What is to be learned, by its name; empty when that is to be found."""
+    for known in TASKS:
+        if name == known:
+            return known
+    raise UnknownName("task", name, TASKS[1:])
 
 
 def _test_table(path: Path, of: Path, roles: Roles) -> Table:

@@ -17,6 +17,9 @@ MOST_CLASSES = 50
 MOST_NUMBERS = 20
 """The same for values that are whole numbers; other numbers are a measurement when there are more than two."""
 
+SHOWN = 12
+"""Classes that are listed with their rows."""
+
 MOSTLY = 0.9
 """From this share of numbers on, a column is numeric and its other cells are mistakes."""
 
@@ -30,7 +33,7 @@ _YES = frozenset(("true", "t", "yes", "y", "active", "positive", "pos"))
 _NO = frozenset(("false", "f", "no", "n", "inactive", "negative", "neg"))
 _NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d{1,3})?", re.ASCII)
 
-TargetKind = Literal["binary", "multiclass", "continuous", "empty"]
+TargetKind = Literal["binary", "multiclass", "continuous", "text", "empty"]
 
 
 def is_missing(cell: str) -> bool:
@@ -103,11 +106,11 @@ class Target:
 
     Attributes:
         name: of the column.
-        kind: `binary` (0 and 1), `multiclass`, `continuous` (too many values to be classes) or `empty`.
+        kind: `binary` (0 and 1), `multiclass`, `continuous` (measured numbers), `text` (too many words to be classes)
+            or `empty`.
         classes: names of the classes; the position is the label.
-        y: (n,) labels, NaN = missing.
+        y: (n,) labels: class numbers or measured numbers, NaN = missing.
         strange: positions of cells that are no label of this column: text among numbers.
-        hint: how classes could be made of a measurement.
     """
 
     name: str
@@ -115,7 +118,19 @@ class Target:
     classes: tuple[str, ...]
     y: NDArray[np.float64]
     strange: tuple[int, ...] = ()
-    hint: str = ""
+
+    @property
+    def range(self) -> tuple[float, float] | None:
+        """The lowest and the highest measurement; None for classes."""
+        known = self.y[~np.isnan(self.y)]
+        return (float(known.min()), float(known.max())) if self.kind == "continuous" and len(known) else None
+
+    @property
+    def told(self) -> str:
+        """Its classes with their rows, or the range of its measurements, for a reader."""
+        if self.range:
+            return "{:g} to {:g}".format(*self.range)
+        return ", ".join(f"{name}: {count:,}" for name, count in list(self.counts().items())[:SHOWN])
 
     def counts(self, rows: NDArray[np.int64] | slice = slice(None)) -> dict[str, int]:
         """Rows of each class."""
@@ -124,7 +139,7 @@ class Target:
 
 
 def read_target(name: str, column: Coded, most_numbers: int = MOST_NUMBERS) -> Target:
-    """Make classes of the (normal) labels of a column, of which at most so many may be whole numbers."""
+    """The (normal) labels of a column as classes, of which at most so many may be whole numbers, or as measurements."""
     codes = column.array()
     numbers = {code: value for text, code in column.texts.items() if (value := as_number(text)) is not None}
     sizes = np.bincount(codes[codes >= 0], minlength=len(column.texts))
@@ -136,9 +151,12 @@ def read_target(name: str, column: Coded, most_numbers: int = MOST_NUMBERS) -> T
         strange = (codes >= 0) & ~np.isin(codes, list(numbers))
     classes = ("0", "1") if kept and set(kept) <= {"0", "1"} else tuple(sorted(kept, key=_class_order))
     kind: TargetKind = "empty" if not kept else "binary" if classes == ("0", "1") else "multiclass"
-    if len(classes) > MOST_CLASSES or _is_measurement(kept, most_numbers):
-        kind, classes = "continuous", ()
     number = {text: float(label) for label, text in enumerate(classes)}
+    if _is_measurement(kept, most_numbers):
+        kind, classes = "continuous", ()
+        number = {text: float(text) for text in kept}
+    elif len(classes) > MOST_CLASSES:
+        kind, classes, number = "text", (), {}
     lookup = np.array([*(number.get(text, np.nan) for text in column.texts), np.nan])
     return Target(name, kind, classes, lookup[codes], tuple(np.flatnonzero(strange).tolist()))
 

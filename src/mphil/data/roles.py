@@ -202,6 +202,10 @@ def _find_others(why: dict[str, tuple[Role, str]], looks: Mapping[str, _Look], *
     classes = [n for n, (role, _) in why.items() if role == "unused" and _few_whole_numbers(looks[n])]
     if find_targets and len(classes) == 1:
         why[classes[0]] = ("target", f"{len(looks[classes[0]].different)} different whole numbers")
+        return
+    measured = [n for n, (role, _) in why.items() if role == "unused" and _is_measured(n, looks[n])]
+    if find_targets and not classes and len(measured) == 1:
+        why[measured[0]] = ("target", "the only column of measurements")
 
 
 def _role(name: str, look: _Look, rows: int) -> tuple[Role, str]:
@@ -226,6 +230,12 @@ def _role(name: str, look: _Look, rows: int) -> tuple[Role, str]:
 
 def _few_whole_numbers(look: _Look) -> bool:
     return look.whole_numbers and 2 <= len(look.different) <= min(20, len(look.cells) / 3)
+
+
+def _is_measured(name: str, look: _Look) -> bool:
+    """Whether a column holds measurements: numbers that are neither few nor the names or numbers of the rows."""
+    numbered = look.whole_numbers and len(look.different) == len(look.cells)
+    return look.numeric and len(look.different) > 2 and not numbered and not _ID_WORDS.search(name)
 
 
 def _with_role(why: Mapping[str, tuple[Role, str]], wanted: Role, order: Sequence[str]) -> tuple[str, ...]:

@@ -17,10 +17,10 @@ def is_formula(cell: str) -> bool:
     """Whether a spreadsheet may take a cell of a CSV file for a formula; a number or a lone sign is none.
 
     Example:
-        >>> [is_formula(cell) for cell in ("=1+1", "-1.5", "-", "@SUM(A1)", "C=O")]
-        [True, False, False, True, False]
+        >>> [is_formula(cell) for cell in ("=1+1", "-1.5", "-1,5", "-", "@SUM(A1)", "C=O")]
+        [True, False, False, False, True, False]
     """
-    return cell.startswith(_STARTS) and cell not in _SIGNS and as_number(cell) is None
+    return cell.startswith(_STARTS) and cell not in _SIGNS and as_number(cell.replace(",", ".", 1)) is None
 
 
 def harmless(cell: str) -> str:

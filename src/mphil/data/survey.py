@@ -18,7 +18,7 @@ from mphil.data.molecules import SMALL, RowStatus
 from mphil.data.pool import run
 from mphil.data.roles import Roles
 from mphil.data.table import ROWS, Chunk, Table
-from mphil.data.targets import Threshold, read_cells
+from mphil.data.targets import Threshold, Wanted, read_cells
 
 IntArray = NDArray[np.int64]
 CELLS, MOST_ROWS = 2_000_000, 32_768
@@ -111,6 +111,12 @@ class Survey:
         columns = [target.y for target in self.targets]
         return np.stack(columns, axis=1) if columns else np.empty((len(self), 0))
 
+    @property
+    def strata(self) -> NDArray[np.float64]:
+        """(n, n_targets) what a split balances: classes, and of measurements whether they are above the median."""
+        columns = [above_median(target.y) if target.kind == "continuous" else target.y for target in self.targets]
+        return np.stack(columns, axis=1) if columns else np.empty((len(self), 0))
+
     def statuses(self) -> Iterator[RowStatus]:
         """One status for every row that came in, in order."""
         known = {bad.row: (bad.status, bad.message) for bad in self.bad}
@@ -119,12 +125,20 @@ class Survey:
             yield RowStatus(row, *known.get(row, ("ok",)))
 
 
+def above_median(y: NDArray[np.float64]) -> NDArray[np.float64]:
+    """(n,) 1 for measurements above the median, 0 for the others, NaN = missing."""
+    known = ~np.isnan(y)
+    middle = float(np.median(y[known])) if known.any() else 0.0
+    return np.where(known, (y > middle).astype(np.float64), np.nan)
+
+
 def survey_table(
     table: Table,
     roles: Roles,
     *,
     test: Table | None = None,
     threshold: Threshold | None = None,
+    wanted: Wanted = "",
     standardised: bool = False,
     workers: int | None = None,
     progress: Callable[[int], None] | None = None,
@@ -137,11 +151,12 @@ def survey_table(
         test: an external test set with the same columns of molecules and labels, whose rows are numbered after those of
             the table.
         threshold: makes classes of the targets, which are measurements.
+        wanted: whether the targets are classes or measurements; by what they look like when empty.
         standardised: molecules are standardised first.
         workers: processes that read molecules; 0 works in this one, None chooses by the number of rows and cores.
         progress: told the number of rows read so far, after every chunk.
     """
-    gathered = _Gathered(roles, threshold)
+    gathered = _Gathered(roles, threshold, wanted)
     for source in (table, test) if test else (table,):
         gathered.begin(source)
         for chunk in source.chunks(max(ROWS, min(MOST_ROWS, CELLS // len(roles.used))), gathered.columns):
@@ -155,8 +170,8 @@ def survey_table(
 class _Gathered:
     """Columns that grow with every chunk."""
 
-    def __init__(self, roles: Roles, threshold: Threshold | None) -> None:
-        self.roles, self.threshold = roles, threshold
+    def __init__(self, roles: Roles, threshold: Threshold | None, wanted: Wanted) -> None:
+        self.roles, self.threshold, self.wanted = roles, threshold, wanted
         self.rows = self.recoded = self.start = 0
         self.columns: tuple[str, ...] = ()
         self.test: Table | None = None
@@ -204,7 +219,7 @@ class _Gathered:
                 values.extend("" if cells is None else cells[i].strip() for i in good)
 
     def finish(self) -> Survey:
-        read = [read_cells(name, labels, self.threshold) for name, labels in self.labels.items()]
+        read = [read_cells(name, labels, self.threshold, self.wanted) for name, labels in self.labels.items()]
         targets = tuple(target for target, _ in read)
         row, line = np.array(self.row, np.int64), np.array(self.line, np.int64)
         strange = {position: target.name for target in reversed(targets) for position in target.strange}

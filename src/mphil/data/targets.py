@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,19 +52,26 @@ class Threshold:
         return f"{'<=' if self.below else '>='} {self.value:g}"
 
 
-def read_cells(name: str, column: Coded, threshold: Threshold | None = None) -> tuple[Target, tuple[str, ...]]:
+Wanted = Literal["", "classification", "regression"]
+"""What is to be learned from a column: classes, measured numbers, or what it looks like."""
+
+
+def read_cells(
+    name: str, column: Coded, threshold: Threshold | None = None, wanted: Wanted = ""
+) -> tuple[Target, tuple[str, ...]]:
     """Understand a column of labels.
 
     Args:
         name: of the column.
         column: (n,) its cells, without blanks around them.
         threshold: makes classes of a measurement.
+        wanted: whether it has classes or measurements; by what it looks like when empty.
 
     Returns:
         the labels, and what was assumed about how many cells, in sentences.
 
     Raises:
-        DataError: a threshold for a column that is no measurement.
+        DataError: a threshold or a regression for a column that is no measurement, or classes for one that is.
     """
     counts = dict(zip(column.texts, np.bincount(column.array() + 1, minlength=len(column.texts) + 1)[1:], strict=True))
     present = [text for text in column.texts if not is_missing(text)]
@@ -74,22 +82,56 @@ def read_cells(name: str, column: Coded, threshold: Threshold | None = None) -> 
     notes = _missing_note(name, [text for text in column.texts if is_missing(text)], counts)
     if numeric:
         notes += _writing_note(name, measured, counts, mark)
+    if (threshold or wanted == "regression") and not numeric:
+        strange = next((text for text in present if text not in measured), "nothing")
+        option = "--threshold" if threshold else "--task regression"
+        raise DataError(f"{option} goes with a column of numbers; {name!r} holds {strange[:40]!r}")
     if threshold:
-        if not numeric:
-            strange = next((text for text in present if text not in measured), "nothing")
-            raise DataError(f"--threshold goes with a column of numbers; {name!r} holds {strange[:40]!r}")
         target, told = _divided(name, column, measured, threshold)
         return target, (*notes, told)
-    plain = {text: repr(found.value) for text, found in measured.items() if numeric and not found.bound}
+    plain = {text: repr(found.value) for text, found in measured.items() if numeric}
     normal = [normal_label(plain.get(text, text)) for text in (*column.texts, "")]
     labels = Coded()
     labels.extend(normal[code] for code in column.codes)
     target = read_target(name, labels)
-    if target.kind == "continuous":
-        target = replace(target, hint=_hint(name, [found.value for found in measured.values()]))
+    values = [found.value for found in measured.values()]
+    # A class is never below or above something.
+    measurement = numeric and (target.kind == "continuous" or any(found.bound for found in measured.values()))
+    if measurement and wanted == "classification":
+        raise DataError(f"{name!r} is a measurement, not a class: {_hint(name, values)}")
+    if measurement or wanted == "regression":
+        notes += _bound_note(name, measured, counts)
+        if not wanted:
+            notes.append(f"target {name!r} is a measurement, so this is a regression: {_hint(name, values)}")
+        return _as_measured(name, column, measured), tuple(notes)
+    if target.kind == "multiclass" and numeric and not wanted:
+        told = f"{len(target.classes)} different whole numbers are taken as classes"
+        notes.append(f"target {name!r}: {told}; --task regression takes them as measurements")
     if target.kind == "binary":
         target = replace(target, classes=_spelled(normal, counts, measured))
     return target, tuple(notes)
+
+
+def _as_measured(name: str, column: Coded, measured: Mapping[str, Measured]) -> Target:
+    """The column as numbers in their own unit; `>10` is taken as 10."""
+    lookup = np.full(len(column.texts) + 1, np.nan)
+    strange: NDArray[np.bool_] = np.zeros(len(column.texts) + 1, bool)
+    for text, code in column.texts.items():
+        if text in measured:
+            lookup[code] = measured[text].value
+        else:
+            strange[code] = not is_missing(text)
+    codes = column.array()
+    return Target(name, "continuous", (), lookup[codes], tuple(np.flatnonzero(strange[codes]).tolist()))
+
+
+def _bound_note(name: str, measured: Mapping[str, Measured], counts: Mapping[str, int]) -> list[str]:
+    bounded = [text for text, found in measured.items() if found.bound]
+    if not bounded:
+        return []
+    count = sum(counts[text] for text in bounded)
+    value = measured[bounded[0]].value
+    return [f"target {name!r}: these {count:,} are taken as measured numbers, {bounded[0]!r} as {value:g}"]
 
 
 def _divided(name: str, column: Coded, measured: Mapping[str, Measured], threshold: Threshold) -> tuple[Target, str]:
@@ -156,4 +198,4 @@ def _hint(name: str, values: Sequence[float]) -> str:
     below = bool(_CONCENTRATION.search(name)) and not _LOGARITHM.search(name)
     usual = _LOGARITHM.search(name) and low < USUAL < high
     told = f"--threshold {USUAL if usual else float(f'{middle:.2g}'):g}{' --active-below' if below else ''}"
-    return f"its values go from {low:g} to {high:g}; make classes of it, for instance with {told}"
+    return f"its values go from {low:g} to {high:g}; {told} would make classes of it"

@@ -95,12 +95,14 @@ def gather(
     made = molecule_benchmark(
         replace(store, index=torch.from_numpy(row)),
         statuses,
-        hold_out(domains, known.keys, y, share, seed),
+        hold_out(domains, known.keys, labels.strata(row), share, seed),
         np.array([rank[value] for value in domains], np.int64),
         task=labels.task,
         encoder=ENCODER,
         provenance={"file": SOURCE, "split": split},
     )
+    if labels.task.kind == "regression":
+        made = replace(made, task=labels.task.standardised(made.store.y[made.split.train]))
     survey = Survey(
         rows=len(rows),
         row=row,

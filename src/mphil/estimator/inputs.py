@@ -15,7 +15,7 @@ from mphil.chem.spelling import is_molecule, spelling
 from mphil.data.store import GraphStore
 from mphil.errors import MphilError
 
-ACCEPTED = "MPHILClassifier takes SMILES, RDKit molecules or PyG graphs, one a row"
+ACCEPTED = "estimators of mphil take SMILES, RDKit molecules or PyG graphs, one a row"
 SHOWN = 5
 """Rows that a message names one by one."""
 

@@ -11,6 +11,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_array, column_or_1d
 
 from mphil.data.labels import Target, TargetKind
+from mphil.data.survey import above_median
 from mphil.estimator.inputs import InputError
 from mphil.task import Task
 
@@ -20,9 +21,9 @@ class Labels:
     """Labels, understood.
 
     Attributes:
-        y: (n, tasks) class numbers, NaN = missing.
+        y: (n, tasks) class numbers or measured numbers, NaN = missing.
         task: what is asked.
-        classes: (classes,) what the user calls the classes of each task.
+        classes: (classes,) what the user calls the classes of each task; empty for numbers.
     """
 
     y: NDArray[np.float64]
@@ -34,9 +35,15 @@ class Labels:
         """What a bundle calls the classes."""
         return tuple(map(str, self.classes.tolist()))
 
+    def strata(self, rows: NDArray[np.int64]) -> NDArray[np.float64]:
+        """(n, tasks) what is balanced when rows are held out: classes, of numbers whether they are above the median."""
+        y = self.y[rows]
+        return np.stack([above_median(column) for column in y.T], axis=1) if self.task.kind == "regression" else y
+
     def targets(self, rows: NDArray[np.int64]) -> tuple[Target, ...]:
         """The columns, as those of a table, for some of the rows."""
-        kind: TargetKind = "multiclass" if self.task.kind == "multiclass" else "binary"
+        kinds: dict[str, TargetKind] = {"multiclass": "multiclass", "regression": "continuous"}
+        kind = kinds.get(self.task.kind, "binary")
         columns = self.y[rows].T
         titles = ["label"] if len(columns) == 1 else [f"label_{number}" for number in range(len(columns))]
         return tuple(Target(title, kind, self.names, y) for title, y in zip(titles, columns, strict=True))
@@ -69,6 +76,32 @@ def read_labels(y: Any, rows: int) -> Labels:
         raise InputError(f"y holds one class only, {classes[0]!r}; there is nothing to tell apart")
     task = Task("binary", 1, "roc_auc") if len(classes) == 2 else Task("multiclass", len(classes), "accuracy")
     return Labels(codes.astype(np.float64)[:, None], task, classes)
+
+
+def read_numbers(y: Any, rows: int) -> Labels:
+    """One column of numbers; or several, NaN where one is missing.
+
+    Raises:
+        InputError: all numbers are alike, or there are more or fewer than rows.
+        ValueError: scikit-learn's own, for what is no number at all.
+
+    Example:
+        >>> read_numbers([1.5, 2, 4], 3).y.ravel().tolist()
+        [1.5, 2.0, 4.0]
+    """
+    if y is None:
+        raise InputError("MPHILRegressor requires y to be passed, but the target y is None")
+    found = check_array(
+        y, ensure_2d=False, allow_nd=False, dtype=np.float64, ensure_all_finite="allow-nan", input_name="y"
+    )
+    if len(found) != rows:
+        raise InputError(f"X has {rows} rows and y has {len(found)}; give a number for each")
+    if found.ndim == 1 or found.shape[1] == 1:
+        found = column_or_1d(check_array(y, ensure_2d=False, dtype=np.float64, input_name="y"), warn=True)[:, None]
+    if not any(len(np.unique(column[~np.isnan(column)])) > 1 for column in found.T):
+        raise InputError("all numbers of y are alike; there is nothing to learn")
+    tasks = found.shape[1]
+    return Labels(found, Task("regression", tasks, "rmse" if tasks == 1 else "r2"), np.empty(0))
 
 
 def _several(y: NDArray[Any]) -> Labels:

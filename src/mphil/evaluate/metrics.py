@@ -1,11 +1,12 @@
-"""Scores of predictions: higher is better, missing labels are left out, None means undefined.
+"""Scores of predictions: missing labels are left out, None means undefined.
 
-Accuracy, ROC-AUC and average precision are pure functions of two vectors; `score` applies the one that a task asks
-for to each of its columns and averages.
+Each metric is a pure function of two vectors; `score` applies the one that a task asks for to each of its columns and
+averages. Higher is better, but for errors (see `Task.lower_is_better`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -21,10 +22,11 @@ Vector = NDArray[Any]
 def score(logits: Tensor, y: Tensor, task: Task) -> float | None:
     """The task's metric, averaged over the columns of `y` for which it is defined.
 
-    ROC-AUC and average precision leave out columns whose labels are all of one class, as GOOD and OGB do.
+    ROC-AUC and average precision leave out columns whose labels are all of one class, as GOOD and OGB do. A regression
+    is scored in the unit of its labels.
 
     Args:
-        logits: (n_graphs, n_outputs).
+        logits: (n_graphs, n_outputs) outputs of a model.
         y: (n_graphs, n_tasks), NaN = missing.
         task: kind of the labels and name of the metric.
 
@@ -41,6 +43,8 @@ def score(logits: Tensor, y: Tensor, task: Task) -> float | None:
     """
     outputs, labels = logits.detach().cpu().double().numpy(), y.detach().cpu().double().numpy()
     _check(outputs, labels, task)
+    if task.kind == "regression":
+        outputs = task.to_units(outputs)
     columns = outputs.argmax(1)[:, None] if task.kind == "multiclass" else outputs
     scores = []
     for column, truth in zip(columns.T, labels.T, strict=True):
@@ -95,13 +99,65 @@ def average_precision(scores: Vector, labels: Vector) -> float | None:
     return float(hits @ precision / positives)
 
 
+def rmse(predicted: Vector, labels: Vector) -> float | None:
+    """Root of the mean squared error of predictions (n,); None for no rows."""
+    return float(np.sqrt(np.mean((predicted - labels) ** 2))) if len(labels) else None
+
+
+def mae(predicted: Vector, labels: Vector) -> float | None:
+    """Mean absolute error of predictions (n,); None for no rows."""
+    return float(np.mean(np.abs(predicted - labels))) if len(labels) else None
+
+
+def r2(predicted: Vector, labels: Vector) -> float | None:
+    r"""Explained share of the variance, :math:`1 - \sum_i (y_i - \hat y_i)^2 / \sum_i (y_i - \bar y)^2`.
+
+    Returns:
+        1 for perfect predictions (n,), 0 for those that are no better than the mean label, less for worse ones; None
+        when all labels are alike.
+    """
+    if not len(labels) or np.ptp(labels) == 0:
+        return None
+    return float(1 - ((predicted - labels) ** 2).sum() / ((labels - labels.mean()) ** 2).sum())
+
+
+def spearman(predicted: Vector, labels: Vector) -> float | None:
+    """Correlation of the ranks of predictions (n,) and labels (n,), equal values sharing their mean rank.
+
+    Returns:
+        -1 to 1; 0 when all predictions are alike, None when all labels are.
+    """
+    if not len(labels) or np.ptp(labels) == 0:
+        return None
+    ranks = [_ranks(values) - (len(labels) + 1) / 2 for values in (predicted, labels)]
+    product = float(ranks[0] @ ranks[0]) * float(ranks[1] @ ranks[1])
+    return float(ranks[0] @ ranks[1] / np.sqrt(product)) if product else 0.0
+
+
+def _ranks(values: Vector) -> Vector:
+    """(n,) ranks from 1, the mean rank among equal values."""
+    _, place, counts = np.unique(values, return_inverse=True, return_counts=True)
+    ranks: Vector = (counts.cumsum() - (counts - 1) / 2)[place]
+    return ranks
+
+
 def _by_distinct_score(scores: Vector, labels: Vector) -> tuple[Vector, Vector]:
     """Rows and positives at each distinct score, in ascending order: two (n_distinct,) vectors."""
     _, place, counts = np.unique(scores, return_inverse=True, return_counts=True)
     return counts, np.bincount(place, weights=labels, minlength=len(counts))
 
 
+REGRESSION_METRICS: dict[str, Callable[[Vector, Vector], float | None]] = {
+    "rmse": rmse,
+    "mae": mae,
+    "r2": r2,
+    "spearman": spearman,
+}
+
+
 def _column_score(column: Vector, labels: Vector, task: Task) -> float | None:
+    if task.kind == "regression":
+        return REGRESSION_METRICS[task.metric](column, labels)
     if task.metric == "accuracy":
         return accuracy(column if task.kind == "multiclass" else column > 0, labels)
     if not 0 < labels.sum() < len(labels):

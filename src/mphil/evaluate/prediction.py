@@ -11,6 +11,7 @@ from mphil.benchmarks.base import Benchmark
 from mphil.data.loader import Loader
 from mphil.data.split import PARTS, Part
 from mphil.data.store import Batch
+from mphil.errors import UsageError
 from mphil.evaluate.metrics import score
 from mphil.methods.base import Method, evaluating
 from mphil.task import Kind
@@ -29,7 +30,13 @@ def predict_logits(method: Method, batches: Iterable[Batch]) -> Tensor:
 
 
 def probabilities(logits: Tensor, kind: Kind) -> Tensor:
-    """Class probabilities for multi-class logits, probabilities of the positive label otherwise."""
+    """Class probabilities for multi-class logits, probabilities of the positive label otherwise.
+
+    Raises:
+        UsageError: a regression has no classes.
+    """
+    if kind == "regression":
+        raise UsageError("a regression predicts numbers, not classes with probabilities")
     return logits.softmax(1) if kind == "multiclass" else logits.sigmoid()
 
 

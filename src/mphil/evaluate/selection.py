@@ -14,8 +14,10 @@ History = Sequence[Mapping[str, Any]]
 """A record per epoch, `{"epoch": 3, "scores": {"id_val": 0.9, "ood_val": None}}`; None = undefined."""
 
 
-def best_epoch(history: History, rule: Selection, window: int = 1, min_epochs: int = 0) -> int | None:
-    """The epoch with the highest score on the part the rule names, the earliest of equals; `last` takes the last.
+def best_epoch(
+    history: History, rule: Selection, window: int = 1, min_epochs: int = 0, *, lower: bool = False
+) -> int | None:
+    """The epoch with the best score on the part the rule names, the earliest of equals; `last` takes the last.
 
     Args:
         history: a record per epoch.
@@ -23,6 +25,7 @@ def best_epoch(history: History, rule: Selection, window: int = 1, min_epochs: i
         window: the score of an epoch is the mean over it and those before it, so many in all; it has none where they
             are fewer, or where one of them has none.
         min_epochs: number of the first epoch that may be chosen.
+        lower: the score is an error, of which the lowest is best.
 
     Returns:
         The epoch's number, or None when no epoch has a score.
@@ -43,7 +46,8 @@ def best_epoch(history: History, rule: Selection, window: int = 1, min_epochs: i
         epoch = int(history[end - 1]["epoch"])
         if None not in recent and epoch >= min_epochs:
             smoothed[epoch] = math.fsum(recent) / window
-    return max(smoothed, key=smoothed.__getitem__) if smoothed else None
+    best = min if lower else max
+    return best(smoothed, key=smoothed.__getitem__) if smoothed else None
 
 
 def last_scores(history: History, epochs: int = 5) -> dict[str, float | None]:

@@ -90,6 +90,7 @@ class NewMolecules:
         verdicts: (n,) `in domain`, `borderline`, `out of domain`, or `unknown` where the model cannot tell.
         shown: (n,) the class whose probability that is.
         names: (n,) what each is called; empty when they have no names.
+        told: (n,) the answers of a regression in words, in place of classes and probabilities.
     """
 
     explanations: Sequence[Explanation]
@@ -99,11 +100,16 @@ class NewMolecules:
     verdicts: Sequence[str]
     shown: NDArray[np.int64]
     names: Sequence[str] = ()
+    told: Sequence[str] = ()
 
     def caption(self, number: int, classes: Sequence[str]) -> str:
         """Such as "inactive; P(active) = 0.07; out of domain", behind the name of the molecule if it has one."""
         verdict = self.verdicts[number]
-        told = f"{classes[self.classes[number]]}; P({classes[self.shown[number]]}) = {self.probabilities[number]:.2f}"
+        if self.told:
+            told = self.told[number]
+        else:
+            chance = self.probabilities[number]
+            told = f"{classes[self.classes[number]]}; P({classes[self.shown[number]]}) = {chance:.2f}"
         named = f"{self.names[number]}: {told}" if self.names and self.names[number] else told
         return named if verdict == UNKNOWN else f"{named}; {verdict}"
 
@@ -130,13 +136,14 @@ def gallery_view(
         progress: show bars where there is a terminal.
     """
     centres, real = centres_of(model.method, model.training, model.task)
-    word = "prototype" if real else "class centre"
+    measured = model.method.task.kind == "regression"
+    word = "prototype" if real else "centre of a level" if measured else "class centre"
     placed = bool(len(model.training) and centres.shape[2])
     around = neighbourhoods(model.training, centres) if placed else []
     kept = sorted(sorted(range(len(around)), key=lambda i: -len(around[i].members))[:CENTRES])
     prototypes = _prototypes(model, [around[i] for i in kept], centres.shape[1], word, by, progress)
     count = len(new.explanations)
-    found = [f"{len(around)} {word}s for {model.target}"] if placed else []
+    found = [f"{len(around)} {'levels' if measured else f'{word}s'} for {model.target}"] if placed else []
     found += [f"{count:,} molecule{'s' if count != 1 else ''} explained"] if count or not placed else []
     return GalleryView(
         eyebrow=eyebrow,
@@ -160,14 +167,15 @@ def _parts_of(model: Model) -> list[PartView]:
 
 def _lead(model: Model, new: NewMolecules, slots: int) -> list[str]:
     name = model.method.name
+    groups = "level, a third of the measured values" if model.method.task.kind == "regression" else "class"
     if isinstance(model.method, MPHILPlus):
         looked = 0 if model.method.prototypes is None else len(model.method.prototypes)
         sentences = [
             f"{name} asks of every molecule how well its atoms match {looked or 'some'} learned parts. On the map, the "
-            "mean direction of the training molecules of each class stands for the class."
+            f"mean direction of the training molecules of each {groups} stands for it."
         ]
     else:
-        sentences = [_prototype_words(name, slots)]
+        sentences = [_prototype_words(name, slots, groups)]
     if new.verdicts and UNKNOWN not in new.verdicts:
         outside = sum(verdict == "out of domain" for verdict in new.verdicts)
         sentences.append(
@@ -176,10 +184,11 @@ def _lead(model: Model, new: NewMolecules, slots: int) -> list[str]:
     return [" ".join(sentences)]
 
 
-def _prototype_words(name: str, slots: int) -> str:
+def _prototype_words(name: str, slots: int, groups: str) -> str:
     if not slots:
         return (
-            f"{name} has no prototypes; the mean direction of the training molecules of each class stands in for them."
+            f"{name} has no prototypes of its answers; the mean direction of the training molecules of each {groups} "
+            "stands in for them."
         )
     return (
         f"{name} compares every molecule with {slots} prototype{'s' if slots > 1 else ''} of each class. A prototype "
@@ -214,6 +223,8 @@ def _explained(model: Model, new: NewMolecules) -> list[ExplainedView]:
 
 def changed_name(task: Task, classes: Sequence[str], shown: int) -> str:
     """What the change of a part is a change of."""
+    if task.kind == "regression":
+        return "Change of the number" if task.n_tasks == 1 else "Change in standard deviations, mean over targets"
     if task.n_tasks > 1:
         return f"Change of P({classes[1]}), mean over targets"
     return f"Change of P({classes[shown]})"

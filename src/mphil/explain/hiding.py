@@ -56,6 +56,11 @@ def class_probabilities(logits: Tensor, task: Task) -> Tensor:
     return chances.unsqueeze(1) if task.kind == "multiclass" else torch.stack([1 - chances, chances], dim=-1)
 
 
+def predicted_numbers(outputs: Tensor, task: Task) -> Tensor:
+    """(n_graphs, n_tasks) numbers of a regression in the unit of each task, from its outputs."""
+    return torch.from_numpy(task.to_units(outputs.double().cpu().numpy()))
+
+
 def predicted_classes(method: Method, batch: Batch) -> Tensor:
     """(n_graphs, n_tasks) the class that a method takes each graph for, in every task."""
     with evaluating(method):

@@ -51,7 +51,7 @@ class Explanation:
     def svg(self, *, outline: bool = True, width: int = 320, height: int = 240) -> str:
         """A drawing in which important atoms glow; the first substructure is outlined if hiding it tells."""
         marked: tuple[int, ...] = ()
-        if outline and self.substructures and self.substructures[0].drop >= TELLING:
+        if outline and self.substructures and self.substructures[0].effect >= TELLING:
             marked = self.substructures[0].atoms
         weights = self.weights.round(4).tolist()
         return molecule_svg(self.smiles, weights=weights, outline=marked, width=width, height=height)

@@ -75,10 +75,17 @@ def part_matches(method: MPHILPlus, store: GraphStore, classes: Sequence[str], t
 
 
 def part_weights(method: MPHILPlus, task: int) -> Tensor:
-    """(classes, M) what a part adds to the logit of each class of a task when it matches perfectly."""
+    """(classes, M) what a part adds to the logit of each class of a task when it matches perfectly.
+
+    Of a regression, how it speaks for low, middle and high values.
+    """
     assert method.prototypes is not None
     weights = method.head.weight.detach()[:, : len(method.prototypes)] / method.temperature
-    return weights if method.task.kind == "multiclass" else torch.stack([-weights[task], weights[task]]) / 2
+    if method.task.kind == "multiclass":
+        return weights
+    own = weights[task]
+    sides = [-own, 0 * own, own] if method.task.kind == "regression" else [-own, own]
+    return torch.stack(sides) / 2
 
 
 def _matches(method: MPHILPlus, store: GraphStore) -> tuple[Tensor, Tensor]:

@@ -27,6 +27,9 @@ FRAGMENTS = 5
 LEAST = 3
 """Molecules that must have a part before it is worth telling."""
 
+LEVELS = 3
+"""Groups that measured numbers are sorted into: low, middle, high."""
+
 Floats = NDArray[np.float64]
 
 
@@ -37,7 +40,7 @@ class TrainingMolecules:
     Attributes:
         smiles: (n,) molecules in the spelling that the model saw.
         embeddings: (n, p) where the model puts them.
-        labels: (n,) class number of one task, NaN = missing.
+        labels: (n,) class number of one task, or the level of a measured number, NaN = missing.
     """
 
     smiles: Sequence[str]
@@ -77,14 +80,15 @@ class Neighbourhood:
 def centres_of(method: Method, training: TrainingMolecules, task: int) -> tuple[Floats, bool]:
     """(classes, slots, p) directions that stand for the classes of a task, and whether they are prototypes.
 
-    A method without prototypes gets the mean direction of the training molecules of each class.
+    A method without prototypes gets the mean direction of the training molecules of each class, of a regression those
+    of each level.
     """
     bank = getattr(method, "bank", None)
     if callable(bank):
         prototypes: Floats = bank()[task].detach().cpu().double().numpy()
         return prototypes, True
     units = _unit(training.embeddings)
-    classes = range(method.task.n_classes)
+    classes = range(method.task.n_classes or LEVELS)
     means = np.stack([units[training.labels == c].sum(0) for c in classes])
     return _unit(means)[:, None, :], False
 

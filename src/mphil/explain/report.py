@@ -15,6 +15,7 @@ from mphil.data.table import open_table
 from mphil.errors import UnknownName, UsageError
 from mphil.explain.atoms import NAMES, By, ways
 from mphil.explain.gallery import Model, changed_name, gallery_view
+from mphil.explain.levels import Levels, page_classes
 from mphil.explain.prototypes import TrainingMolecules
 from mphil.explain.rows import ExplainedRows, explain_rows
 from mphil.files import replace_folder, write_json
@@ -29,6 +30,11 @@ MOLECULES = "molecules.csv"
 SUBSTRUCTURES = "substructures.csv"
 SUMMARY = "explanations.json"
 DRAWINGS = "drawings"
+CHANGES = (
+    "of the model's own probability, before calibration, when the part is hidden",
+    "of the predicted number when the part is hidden; positive where the part keeps it low",
+)
+"""What a change is one of, for classes and for numbers."""
 
 
 @dataclass(frozen=True)
@@ -134,9 +140,10 @@ def write_report(
     chosen = by or ways(predictor.method)[0]
     explained = explain_rows(predictor, rows.smiles, by=chosen, progress=progress)
     notes = _notes(predictor, rows, explained)
+    model, levels = _model(predictor, task)
     view = gallery_view(
-        _model(predictor, task),
-        explained.new_molecules(task, rows.called if rows.source else ()),
+        model,
+        explained.new_molecules(task, levels, rows.called if rows.source else ()),
         eyebrow=f"mphil explain · {config.method.name}" + (f" · {rows.source}" if rows.source else ""),
         making=_making(predictor, chosen, command),
         notes=notes,
@@ -157,21 +164,20 @@ def write_report(
     return Report(out, rows, explained, chosen, notes, summary, change)
 
 
-def _model(predictor: Predictor, task: int) -> Model:
+def _model(predictor: Predictor, task: int) -> tuple[Model, Levels | None]:
+    """The model as the page is about it, and the levels of a regression."""
     config, references = predictor.bundle.config, predictor.bundle.references
-    training = TrainingMolecules(
-        references.smiles or (),
-        references.embeddings.astype(np.float64),
-        references.labels[:, task].astype(np.float64),
-    )
-    return Model(
+    classes, labels, levels = page_classes(config, references.labels[:, task].astype(np.float64))
+    training = TrainingMolecules(references.smiles or (), references.embeddings.astype(np.float64), labels)
+    model = Model(
         predictor.method,
         training,
-        config.classes,
+        classes,
         task,
         config.targets[task],
         lambda smiles: predictor.read(smiles).store,
     )
+    return model, levels
 
 
 def _notes(predictor: Predictor, rows: Rows, explained: ExplainedRows) -> tuple[str, ...]:
@@ -199,7 +205,7 @@ def _making(predictor: Predictor, by: By, command: str) -> list[tuple[str, str]]
     versions = ", ".join(f"{name} {version}" for name, version in config.versions.items())
     told = [
         ("Atoms scored by", NAMES[by]),
-        ("Change", "of the model's own probability, before calibration, when the part is hidden"),
+        ("Change", CHANGES[config.task.kind == "regression"]),
         ("Model", f"{config.method.name}, epoch {config.epoch} chosen on {config.selection}, seed {config.seed}"),
         ("Bundle", predictor.bundle.digest[:16] or "not from a folder"),
         ("Trained with", versions),

@@ -12,6 +12,7 @@ from mphil.data.progress import row_bar
 from mphil.errors import UsageError
 from mphil.explain.atoms import By
 from mphil.explain.gallery import UNKNOWN, NewMolecules
+from mphil.explain.levels import Levels
 from mphil.explain.molecules import Explanation, explain_molecules
 from mphil.predictor import Predictions, Predictor
 
@@ -30,22 +31,37 @@ class ExplainedRows:
     rows: tuple[int, ...]
     explanations: tuple[Explanation, ...]
 
-    def new_molecules(self, task: int = 0, names: Sequence[str] = ()) -> NewMolecules:
+    def new_molecules(self, task: int = 0, levels: Levels | None = None, names: Sequence[str] = ()) -> NewMolecules:
         """The explained rows, for a page about one task.
 
         Args:
             task: its number.
+            levels: of the numbers of a regression.
             names: (n,) what each row is called, if anything.
         """
         said, rows = self.predictions, np.array(self.rows, np.int64)
+        verdicts = [UNKNOWN] * len(rows) if said.domain is None else [str(said.domain[row]) for row in rows]
+        embedding = said.embedding[rows].astype(np.float64)
+        called = [names[row] for row in self.rows] if names else []
+        if said.predicted is not None and levels is not None:
+            numbers = said.predicted[rows, task]
+            classes, told = levels.number(numbers).astype(np.int64), [_told(said, row, task) for row in self.rows]
+            return NewMolecules(self.explanations, embedding, classes, np.empty(0), verdicts, classes, called, told)
         classes = said.prediction[rows, task]
         several = said.task.kind == "multiclass"
         shown = classes if several else np.ones_like(classes)
         chances = said.probability[rows, shown if several else task]
-        verdicts = [UNKNOWN] * len(rows) if said.domain is None else [str(said.domain[row]) for row in rows]
-        embeddings = said.embedding[rows].astype(np.float64)
-        called = [names[row] for row in self.rows] if names else []
-        return NewMolecules(self.explanations, embeddings, classes, chances, verdicts, shown, called)
+        return NewMolecules(self.explanations, embedding, classes, chances, verdicts, shown, called)
+
+
+def _told(said: Predictions, row: int, task: int) -> str:
+    """A predicted number with its interval."""
+    assert said.predicted is not None
+    number = f"{said.predicted[row, task]:.3g}"
+    if said.intervals is None or not np.isfinite(said.intervals[row, task]).all():
+        return number
+    low, high = said.intervals[row, task]
+    return f"{number} ({low:.3g} to {high:.3g})"
 
 
 def explain_rows(

@@ -13,7 +13,7 @@ from mphil.chem.names import name_part
 from mphil.chem.substructures import Kind, Substructure, find_substructures
 from mphil.data.store import GraphStore
 from mphil.errors import DataError
-from mphil.explain.hiding import class_probabilities, keep_nodes
+from mphil.explain.hiding import class_probabilities, keep_nodes, predicted_numbers
 from mphil.methods.base import Method, evaluating
 
 MOST = 40
@@ -36,10 +36,12 @@ class RankedSubstructure:
         atoms: numbers of its atoms.
         importance: mean importance of its atoms, between 0 and 1: the number that colours them, and the order of parts.
         drop: by how much the probability of the predicted class falls when the part is hidden; negative when the
-            prediction becomes more certain. Averaged over the tasks.
+            prediction becomes more certain. Averaged over the tasks. Of a regression, by how much the predicted number
+            falls, in its unit (of several tasks, in standard deviations): negative when the part keeps it low.
         change: what hiding it does to the probability that `mphil predict` shows: of the positive label, averaged over
-            the tasks; with several classes of the predicted one.
+            the tasks; with several classes of the predicted one. Of a regression, what it does to the number.
         name: what a chemist would call it; empty when there is no name for it.
+        measured: whether it is of a regression, where both signs tell.
     """
 
     kind: Kind
@@ -49,6 +51,7 @@ class RankedSubstructure:
     drop: float
     change: float
     name: str = ""
+    measured: bool = False
 
     @property
     def title(self) -> str:
@@ -59,6 +62,11 @@ class RankedSubstructure:
     def told_change(self) -> str:
         """The change for a reader, with its sign and without a negative zero."""
         return f"{round(self.change, 3) + 0.0:+.3f}"
+
+    @property
+    def effect(self) -> float:
+        """What parts are ranked by: the drop, of a regression its size."""
+        return abs(self.drop) if self.measured else self.drop
 
 
 def rank_substructures(
@@ -82,12 +90,14 @@ def rank_substructures(
     means = [float(importance[list(part.atoms)].mean()) for part in found]
     best = sorted(range(len(found)), key=lambda i: (-round(means[i], 6), found[i].smiles, found[i].atoms))[:MOST]
     parts = [found[i] for i in best]
-    effects = _effects(method, store, graph, parts)
+    effects, measured = _effects(method, store, graph, parts), method.task.kind == "regression"
     ranked = [
-        RankedSubstructure(part.kind, part.smiles, part.atoms, means[i], *effect, name_part(smiles, part.atoms))
+        RankedSubstructure(
+            part.kind, part.smiles, part.atoms, means[i], *effect, name_part(smiles, part.atoms), measured
+        )
         for i, part, effect in zip(best, parts, effects, strict=True)
     ]
-    return sorted(ranked, key=lambda part: (-round(part.importance, 6), -round(part.drop / TELLING)))
+    return sorted(ranked, key=lambda part: (-round(part.importance, 6), -round(part.effect / TELLING)))
 
 
 def disagreement(parts: Sequence[RankedSubstructure]) -> str:
@@ -96,8 +106,8 @@ def disagreement(parts: Sequence[RankedSubstructure]) -> str:
     Args:
         parts: of one molecule, in the order of their importance.
     """
-    if not parts:
-        return ""
+    if not parts or parts[0].measured:
+        return _disagreement_of_numbers(parts)
     if all(abs(part.drop) < NOTABLE for part in parts):
         return "No single part decides: hiding any of them hardly changes the probability."
     first, strongest = parts[0], max(parts, key=lambda part: part.drop)
@@ -106,9 +116,7 @@ def disagreement(parts: Sequence[RankedSubstructure]) -> str:
             f"Colour and removal disagree: the most coloured part, {first.title}, speaks against the prediction, which "
             f"becomes more certain without it (change of the probability {first.told_change})."
         )
-    shared = len(set(first.atoms) & set(strongest.atoms))
-    same_place = 2 * shared >= min(len(first.atoms), len(strongest.atoms))
-    if not same_place and strongest.drop >= max(NOTABLE, 2 * first.drop):
+    if not _same_place(first, strongest) and strongest.drop >= max(NOTABLE, 2 * first.drop):
         return (
             f"Colour and removal disagree: the most coloured part is {first.title} (change of the probability without "
             f"it {first.told_change}), but the prediction depends most on {strongest.title} "
@@ -117,8 +125,28 @@ def disagreement(parts: Sequence[RankedSubstructure]) -> str:
     return ""
 
 
+def _disagreement_of_numbers(parts: Sequence[RankedSubstructure]) -> str:
+    if not parts:
+        return ""
+    first, strongest = parts[0], max(parts, key=lambda part: part.effect)
+    if _same_place(first, strongest) or strongest.effect < 2 * first.effect:
+        return ""
+    return (
+        f"Colour and removal disagree: the most coloured part is {first.title} (change of the number without it "
+        f"{first.told_change}), but the number depends most on {strongest.title} ({strongest.told_change})."
+    )
+
+
+def _same_place(first: RankedSubstructure, second: RankedSubstructure) -> bool:
+    shared = len(set(first.atoms) & set(second.atoms))
+    return 2 * shared >= min(len(first.atoms), len(second.atoms))
+
+
 def _effects(method: Method, store: GraphStore, graph: int, parts: Sequence[Substructure]) -> list[tuple[float, float]]:
-    """What hiding each part does, one at a time: fall of the predicted class, change of the class that is shown."""
+    """What hiding each part does, one at a time.
+
+    Of classes, the fall of the predicted one and the change of the one that is shown; of a regression, both of the number.
+    """
     if not parts:
         return []
     n_nodes = int(store.n_nodes[graph])
@@ -128,10 +156,16 @@ def _effects(method: Method, store: GraphStore, graph: int, parts: Sequence[Subs
     # The whole molecule goes first: it says which class the others are asked about.
     batch = keep_nodes(store.batch(torch.full((len(kept),), graph)), kept.flatten())
     device = next(method.parameters()).device
+    task = method.task
     with evaluating(method):
-        chances = class_probabilities(method.predict(batch.to(device)), method.task)
+        outputs = method.predict(batch.to(device))
+    if task.kind == "regression":
+        numbers = predicted_numbers(outputs, task) if task.n_tasks == 1 else outputs.double().cpu()
+        falls: list[float] = (numbers[0] - numbers[1:]).mean(1).tolist()
+        return [(fall, -fall) for fall in falls]
+    chances = class_probabilities(outputs, task)
     predicted = chances[:1].argmax(-1, keepdim=True)
-    shown = predicted if method.task.kind == "multiclass" else torch.ones_like(predicted)
+    shown = predicted if task.kind == "multiclass" else torch.ones_like(predicted)
     of_predicted, of_shown = (
         chances.gather(-1, chosen.expand(len(kept), -1, -1)).mean((1, 2)) for chosen in (predicted, shown)
     )

@@ -152,6 +152,7 @@ def _model_facts(predictor: Predictor, model: TensorModel) -> dict[str, Any]:
         "task": config.task.kind,
         "targets": list(config.targets),
         "classes": list(config.classes),
+        **({"means": config.task.means, "scales": config.task.scales} if config.task.kind == "regression" else {}),
         "features": None if config.molecules is None else config.molecules.featuriser,
         "calibration": None if config.committee else trust.calibration.to_dict(),
         "note": committee_note(predictor),

@@ -21,6 +21,7 @@ from mphil.lab.engine import Engine, Outcome
 from mphil.lab.records import FAILED, Record, RecordFile
 from mphil.lab.settings import resolved
 from mphil.methods.base import METHODS
+from mphil.task import LOWER_IS_BETTER
 from mphil.training.settings import merge, parse_assignment
 from mphil.training.trainer import RULES
 
@@ -229,13 +230,14 @@ def _note(outcome: Outcome, file: RecordFile, progress: _Progress) -> None:
 
 
 def _tell(study: Any, number: int, record: Record, rule: str) -> None:
+    """Tell the search what came out: higher is better, so errors count with a minus sign."""
     from optuna.trial import TrialState
 
     score = record.get("selections", {}).get(rule, {"scores": {}})["scores"].get(rule)
     if score is None:
         study.tell(number, state=TrialState.FAIL)
     else:
-        study.tell(number, score)
+        study.tell(number, -score if record.get("metric") in LOWER_IS_BETTER else score)
 
 
 def _describe(study: Any, number: int) -> str:

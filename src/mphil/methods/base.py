@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar, get_args
 
 import torch
 from torch import Tensor, nn
@@ -75,7 +75,7 @@ class Losses(dict[str, Tensor]):
 
 
 class Method(nn.Module):
-    """A way to learn a classifier of graphs.
+    """A way to learn a classifier of graphs, or a regression.
 
     A method implements `loss` and `predict`. Keyword-only arguments of `__init__`, typed and with defaults, are its
     hyperparameters. The class facts are set by `@register`.
@@ -104,7 +104,7 @@ class Method(nn.Module):
         raise NotImplementedError
 
     def predict(self, batch: Batch) -> Tensor:
-        """(n_graphs, task.n_outputs) logits."""
+        """(n_graphs, task.n_outputs) logits; of a regression, predictions in standard deviations from the mean."""
         raise NotImplementedError
 
     def embed(self, batch: Batch) -> Tensor:
@@ -159,7 +159,7 @@ def evaluating(method: nn.Module) -> Iterator[None]:
 
 METHODS: Registry[type[Method]] = Registry("method", "mphil.methods")
 M = TypeVar("M", bound=type[Method])
-ALL_TASKS: tuple[Kind, ...] = ("multiclass", "binary", "multitask")
+ONLY_CLASSES = "only its loss for classes is implemented"
 
 
 def register(
@@ -171,6 +171,7 @@ def register(
     search_space: Mapping[str, Any] | None = None,
     presets: Mapping[str, Mapping[str, Any]] | None = None,
     parallel: bool = False,
+    regression: bool = False,
 ) -> Callable[[M], M]:
     """Class decorator: put a method into the table of methods, with the facts about it.
 
@@ -183,12 +184,16 @@ def register(
         search_space: hyperparameters worth tuning, with the values to try.
         presets: named sets of hyperparameters.
         parallel: processes may share a batch: the sum of their losses is the loss of the whole (see `nn/world.py`).
+        regression: it also learns measured numbers.
     """
 
     def add(cls: M) -> M:
         cls.name, cls.paper = name, paper
-        cls.needs, cls.refuses = frozenset(needs), dict(refuses or {})
-        cls.tasks = frozenset(kind for kind in ALL_TASKS if kind not in cls.refuses)
+        known = dict(refuses or {})
+        if not regression:
+            known.setdefault("regression", ONLY_CLASSES)
+        cls.needs, cls.refuses = frozenset(needs), known
+        cls.tasks = frozenset(kind for kind in get_args(Kind) if kind not in cls.refuses)
         cls.search_space, cls.presets = dict(search_space or {}), dict(presets or {})
         cls.parallel = parallel
         METHODS.add(name, cls)
@@ -205,13 +210,18 @@ def resolve_hyperparameters(cls: type[Method], preset: str | None, given: Mappin
     return check_arguments(cls.__init__, chosen | dict(given), f"method {cls.name}")
 
 
+def able(kind: Kind) -> list[str]:
+    """Names of the methods that a kind of task can be learned with."""
+    return [name for name in METHODS if kind in METHODS[name].tasks]
+
+
 def build_method(name: str, task: Task, encoder: EncoderConfig, args: Mapping[str, Any]) -> Method:
     """Build a method by name, refusing tasks it is not defined for and encoders that lack what it needs."""
     cls = METHODS[name]
     if task.kind not in cls.tasks:
         raise UsageError(
             f"{name} is not defined for {task.kind} tasks: {cls.refuses[task.kind]}; "
-            f"it supports {', '.join(sorted(cls.tasks))}"
+            f"it supports {', '.join(sorted(cls.tasks))}; methods that can: {', '.join(able(task.kind))}"
         )
     if "edge_weight" in cls.needs:
         require_weights(encoder, name)

@@ -14,9 +14,14 @@ from mphil.nn.losses import task_loss
 from mphil.task import Task
 
 
-@register("erm", paper="Vapnik, 1992, Principles of risk minimization for learning theory", parallel=True)
+@register(
+    "erm", paper="Vapnik, 1992, Principles of risk minimization for learning theory", parallel=True, regression=True
+)
 class ERM(Method):
-    r"""Encoder, readout, linear classifier, cross-entropy: :math:`\min \frac1B \sum_i \ell(f(G_i), y_i)`."""
+    r"""Encoder, readout, linear head, cross-entropy: :math:`\min \frac1B \sum_i \ell(f(G_i), y_i)`.
+
+    Of a regression, :math:`\ell` is the squared error.
+    """
 
     def __init__(self, task: Task, encoder: EncoderConfig) -> None:
         super().__init__(task, encoder)
@@ -24,7 +29,7 @@ class ERM(Method):
         self.head: nn.Module = nn.Linear(encoder.width, task.n_outputs)
 
     def loss(self, batch: Batch, progress: Progress) -> Losses:
-        return Losses(classification=task_loss(self.predict(batch), batch.y, self.task))
+        return Losses(**{self.task.learned: task_loss(self.predict(batch), batch.y, self.task)})
 
     def predict(self, batch: Batch) -> Tensor:
         logits: Tensor = self.head(self.embed(batch))

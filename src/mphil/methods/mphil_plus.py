@@ -42,6 +42,7 @@ class Matches(NamedTuple):
         "keep": [0.5, 0.7, 1.0],
     },
     parallel=True,
+    regression=True,
 )
 class MPHILPlus(Method):
     r"""A graph is described by how well its best node matches each of M learned prototypes, the parts.
@@ -119,7 +120,7 @@ class MPHILPlus(Method):
 
     def loss(self, batch: Batch, progress: Progress) -> Losses:
         scores = self.score_edges(batch)
-        losses = Losses(classification=task_loss(self.head(self.embed(batch, scores)), batch.y, self.task))
+        losses = Losses(**{self.task.learned: task_loss(self.head(self.embed(batch, scores)), batch.y, self.task)})
         if scores is not None:
             wanted = 1 - (1 - self.keep) * min(1.0, progress.fraction / self.anneal)
             open_share = total(scores.sigmoid().sum()) / total(scores.new_tensor(len(scores))).clamp_min(1)
@@ -180,11 +181,10 @@ class MPHILPlus(Method):
             best = readout(similarity, batch.ptr, "max")[batch.batch]
             matching = (similarity >= best - TIE).to(best.dtype)
             shares = best * matching / readout(matching, batch.ptr, "sum")[batch.batch]
-        parts = shares.shape[1]
 
         def logits(seen: Tensor) -> Tensor:
-            best, features = readout(seen[:, :parts], batch.ptr, "sum"), seen[:, parts:]
-            return cast("Tensor", self.head(self.describe(best, features, batch)))
+            parts, features = seen.split([shares.shape[1], nodes.shape[1]], 1)
+            return cast("Tensor", self.head(self.describe(readout(parts, batch.ptr, "sum"), features, batch)))
 
         return node_contribution(torch.cat([shares, nodes], 1), logits, self.task)
 

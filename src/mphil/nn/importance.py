@@ -33,8 +33,11 @@ def node_contribution(nodes: Tensor, head: Callable[[Tensor], Tensor], task: Tas
 def decision_margin(logits: Tensor, task: Task) -> Tensor:
     """(n_graphs,) how far the decision is from tipping.
 
-    Multi-class: the winning logit above the mean of all; binary: the distance from 0, averaged over tasks.
+    Multi-class: the winning logit above the mean of all; binary: the distance from 0, averaged over tasks. Of a
+    regression, which decides nothing, the predicted value itself, averaged over tasks.
     """
+    if task.kind == "regression":
+        return logits.mean(1)
     if task.kind == "multiclass":
         return logits.amax(1) - logits.mean(1)
     return logits.abs().mean(1)

@@ -31,18 +31,29 @@ def one_hot(y: Tensor, classes: int) -> Tensor:
 
 
 def entry_losses(logits: Tensor, y: Tensor, task: Task) -> Tensor:
-    """Cross-entropy of every label: (n, outputs) logits and (n, tasks) labels -> (n, tasks), 0 where missing."""
+    """Loss of every label: (n, outputs) logits and (n, tasks) labels -> (n, tasks), 0 where missing.
+
+    Cross-entropy of classes; of a regression the squared error, in standard deviations of the training labels.
+    """
     mask = labelled(y)
     target = torch.where(mask, y, torch.zeros_like(y))
-    if task.kind == "multiclass":
+    if task.kind == "regression":
+        losses = (logits - standardise(target, task).to(logits.dtype)).square()
+    elif task.kind == "multiclass":
         losses = F.cross_entropy(logits, target[:, 0].long(), reduction="none").unsqueeze(1)
     else:
         losses = F.binary_cross_entropy_with_logits(logits, target.to(logits.dtype), reduction="none")
     return torch.where(mask, losses, torch.zeros_like(losses))
 
 
+def standardise(y: Tensor, task: Task) -> Tensor:
+    """(n, tasks) labels of a regression as the model gives them: mean 0 and standard deviation 1 in training."""
+    means, scales = (y.new_tensor(values or (default,)) for values, default in ((task.means, 0.0), (task.scales, 1.0)))
+    return (y - means) / scales
+
+
 def task_loss(logits: Tensor, y: Tensor, task: Task) -> Tensor:
-    """Mean cross-entropy over the known labels, a scalar."""
+    """Mean loss over the known labels, a scalar."""
     return masked_mean(entry_losses(logits, y, task), labelled(y))
 
 

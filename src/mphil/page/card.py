@@ -9,12 +9,14 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
+from mphil.page.card_regression import errors_section, intervals_section, told_labels
 from mphil.page.document import RowGroup, command, details, facts, page, paragraph, section, table
 from mphil.page.svg import bar_chart, line_chart
 from mphil.page.text import MISSING, escape, listing
 from mphil.page.verdict import METRIC_NAMES
 from mphil.page.view import PART_NAMES
 from mphil.page.worth import verdict_section, weighted_section
+from mphil.task import LOWER_IS_BETTER
 
 Values = Mapping[str, Any]
 
@@ -44,14 +46,12 @@ def card_page(config: Values, metrics: Values, trust: Values, weights: str) -> s
     eyebrow = f"mphil model card · {data['file']}"
     header = f'<header><p class="eyebrow">{escape(eyebrow)}</p><h1>{escape(_headline(config, metrics))}</h1>'
     header += paragraph(_plain(_lead(config, metrics)), "lead") + "</header>"
-    measured = [
-        _scores(config, metrics),
-        _probabilities(metrics, trust),
-        _sets(config, metrics, trust),
-        weighted_section(metrics, trust),
-        _domain(metrics, trust),
-        verdict_section(metrics),
-    ]
+    of_answers = (
+        [errors_section(config, metrics), intervals_section(config, metrics, trust)]
+        if _is_regression(config)
+        else [_probabilities(metrics, trust), _sets(config, metrics, trust), weighted_section(metrics, trust)]
+    )
+    measured = [_scores(config, metrics), *of_answers, _domain(metrics, trust), verdict_section(metrics)]
     sections = [
         *(measured if _tested(metrics) else [_untested(config, trust)]),
         _members(config),
@@ -70,6 +70,10 @@ def _plain(text: str) -> str:
 
 def _noun(config: Values) -> str:
     return "molecules" if config["molecules"] else "graphs"
+
+
+def _is_regression(config: Values) -> bool:
+    return bool(config["task"]["kind"] == "regression")
 
 
 def _tested(metrics: Values) -> bool:
@@ -92,8 +96,9 @@ def _lead(config: Values, metrics: Values) -> str:
     data, targets = config["data"], config["targets"]
     asked = f"{len(targets)} targets" if len(targets) > 3 else listing([f"“{name}”" for name in targets])
     kind = f"{len(config['classes'])} classes" if config["task"]["kind"] == "multiclass" else "yes or no"
+    kind, what = ("numbers", "regression") if _is_regression(config) else (kind, "classifier")
     made = (
-        f"A classifier of {_noun(config)} that predicts {asked} ({kind}), trained on "
+        f"A {what} of {_noun(config)} that predicts {asked} ({kind}), trained on "
         f"{data['parts']['train']:,} of the {data['rows']:,} rows of {data['file']}. "
     )
     chosen = f"The epoch with the best {PART_NAMES[metrics['selection']]} score was kept"
@@ -107,10 +112,15 @@ def _lead(config: Values, metrics: Values) -> str:
 
 def _untested(config: Values, trust: Values) -> str:
     """What takes the place of all figures when there is none."""
+    if _is_regression(config):
+        unknown, fitted = "how often its intervals hold the true number", "Intervals"
+    else:
+        unknown = "how true its probabilities and how often its sets hold the true class"
+        fitted = "Probabilities, sets"
     text = (
-        f"All {_noun(config)} went into training and validation. How good the model is, how true its probabilities and "
-        "how often its sets hold the true class is not known from this file: score it on rows it has not seen, such as "
-        f"in a cross-validation. Probabilities, sets and bands were fitted on {PART_NAMES[trust['fitted_on']]}."
+        f"All {_noun(config)} went into training and validation. How good the model is, {unknown} is not known from "
+        "this file: score it on rows it has not seen, such as in a cross-validation. "
+        f"{fitted} and bands were fitted on {PART_NAMES[trust['fitted_on']]}."
     )
     return section("scores", "Scores", paragraph(text))
 
@@ -119,12 +129,14 @@ def _scores(config: Values, metrics: Values) -> str:
     kind, scores = METRIC_NAMES[metrics["metric"]], metrics["scores"]
     rows = [[name, *(_number(found[part]) for part in TESTED)] for name, found in scores.items()]
     caption = f"{kind[0].upper()}{kind[1:]}; every method trained on the same split"
+    if metrics["metric"] in LOWER_IS_BETTER:
+        caption += "; lower is better"
     bars = bar_chart(
         ["ID test", "OOD test"],
         {name: [found[part] for part in TESTED] for name, found in scores.items()},
         title="Without and with the shift",
         y_label=kind,
-        y_range=(0, 1),
+        y_range=None if _is_regression(config) else (0, 1),
         show=lambda value: f"{value:.2f}",
         size=(380, 280),
     )
@@ -167,11 +179,14 @@ def _members(config: Values) -> str:
         for one in committee["members"]
     ]
     fitted = listing([PART_NAMES[part] for part in committee["fitted_on"]]) or "no part: all count alike"
+    answer = "The probability is the weighted mean of what these models say, calibrated afterwards."
+    loss = "log loss"
+    if _is_regression(config):
+        answer, loss = "The predicted number is the weighted mean of what these models say.", "squared error"
     text = (
-        f"The probability is the weighted mean of what these models say, calibrated afterwards. Weights of least log "
-        f"loss on {fitted}, each part counting alike, were shrunk to the plain mean. The uncertainty of an answer is "
-        f"the spread of the models. Explanations show what the first network, {committee['members'][0]['name']}, goes "
-        "by: trees have no atoms to colour."
+        f"{answer} Weights of least {loss} on {fitted}, each part counting alike, were shrunk to the plain mean. The "
+        "uncertainty of an answer is the spread of the models. Explanations show what the first network, "
+        f"{committee['members'][0]['name']}, goes by: trees have no atoms to colour."
     )
     header = ["Model", "Kind", "Epoch", "Weight"]
     return section(
@@ -295,7 +310,9 @@ def _data(config: Values) -> str:
     rows = []
     for part, size in data["parts"].items():
         labels = data["labels"][part]
-        if len(labels) == 1:
+        if _is_regression(config) and len(labels) == 1:
+            shown = told_labels(labels[0])
+        elif len(labels) == 1:
             shown = ", ".join(f"{classes[int(c)]}: {n:,}" for c, n in list(labels[0].items())[:SHOWN])
         else:
             shown = f"{len(labels)} tasks" if labels else MISSING

@@ -78,14 +78,14 @@ def line_chart(
         y_range or (stepped(ends) if log else rounded(ends)),
         log,
     )
-    parts = [_axes(frame, whole_ticks(frame.x_range), y_label), _x_label(frame, x_label)]
+    parts = [axes(frame, whole_ticks(frame.x_range), y_label), x_label_of(frame, x_label)]
     for place, (name, values) in enumerate(lines.items()):
         look = colours[place % len(colours)], DASHES[place // len(colours) % len(DASHES)]
         points = Points(name, places, values, whiskers[name])
         parts.append(_line(points, frame, look, x_label, show, (marks or {}).get(name)))
     parts.append(_end_labels(lines, frame, colours))
     said = [f"{name} ends at {show(last)}" for name, values in lines.items() if (last := _last(values)) is not None]
-    return _chart(title, "; ".join(said), parts, size)
+    return chart(title, "; ".join(said), parts, size)
 
 
 def bar_chart(
@@ -124,7 +124,7 @@ def bar_chart(
     ends = _ends(bars, whiskers)
     room = 8 + (LETTER * len(reference[0]) if reference else 0)
     frame = Frame(44, 74, width - room, height - 26, (0, max(len(groups), 1)), y_range or rounded([0.0, *ends]))
-    parts = [_axes(frame, [], y_label), _legend(list(bars), frame, colours)]
+    parts = [axes(frame, [], y_label), legend(list(bars), frame, colours)]
     for i, group in enumerate(groups):
         parts.append(_text(frame.x(i + 0.5), frame.bottom + 17, group, anchor="middle"))
     thickness = min(0.72 / max(len(bars), 1), 0.34)
@@ -136,7 +136,7 @@ def bar_chart(
     if reference is not None:
         parts.append(_reference(frame, *reference))
     said = [f"{n}, {g}: {show(v)}" for n in bars for g, v in zip(groups, bars[n], strict=True) if v is not None]
-    return _chart(title, "; ".join(said), parts, size)
+    return chart(title, "; ".join(said), parts, size)
 
 
 def picture(content: str, size: tuple[float, float], label: str, kind: str = "chart") -> str:
@@ -149,12 +149,14 @@ def picture(content: str, size: tuple[float, float], label: str, kind: str = "ch
     )
 
 
-def _chart(title: str, summary: str, parts: Sequence[str], size: tuple[int, int]) -> str:
+def chart(title: str, summary: str, parts: Sequence[str], size: tuple[int, int]) -> str:
+    """A picture with its title; the summary is what a screen reader adds to it."""
     heading = _text(0, 13, title, colour="ink", weight=600, size=13)
     return picture(heading + "".join(parts), size, f"{title}. {summary}" if summary else title)
 
 
-def _axes(frame: Frame, x_ticks: Sequence[float], y_label: str) -> str:
+def axes(frame: Frame, x_ticks: Sequence[float], y_label: str) -> str:
+    """Rules, ticks and their numbers, and the name of the y axis."""
     y_ticks = frame.y_ticks
     digits = max((len(number(t, 6).partition(".")[2]) for t in y_ticks), default=0)
     rows = "".join(f"M{number(frame.left)} {number(frame.y(t))}H{number(frame.right)}" for t in y_ticks)
@@ -169,7 +171,8 @@ def _axes(frame: Frame, x_ticks: Sequence[float], y_label: str) -> str:
     )
 
 
-def _x_label(frame: Frame, label: str) -> str:
+def x_label_of(frame: Frame, label: str) -> str:
+    """The name of the x axis, below it."""
     return _text((frame.left + frame.right) / 2, frame.bottom + 34, label, anchor="middle")
 
 
@@ -253,7 +256,8 @@ def _end_labels(lines: Mapping[str, Values], frame: Frame, colours: Sequence[str
     return "".join(parts)
 
 
-def _legend(names: Sequence[str], frame: Frame, colours: Sequence[str]) -> str:
+def legend(names: Sequence[str], frame: Frame, colours: Sequence[str]) -> str:
+    """A coloured square and a name for each series, above the plotting area."""
     parts, x = [], frame.left
     for name, colour in zip(names, _cycle(colours, len(names)), strict=True):
         parts.append(f'<rect x="{number(x, 1)}" y="39" width="9" height="9" rx="1.5" {paint(fill=colour)}/>')

@@ -17,6 +17,10 @@ METRIC_NAMES: dict[Metric, str] = {
     "accuracy": "accuracy",
     "roc_auc": "ROC-AUC",
     "average_precision": "average precision",
+    "rmse": "RMSE",
+    "mae": "MAE",
+    "r2": "R²",
+    "spearman": "Spearman correlation",
 }
 
 

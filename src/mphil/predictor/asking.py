@@ -33,13 +33,18 @@ class Outputs:
         logits: (k, outputs).
         embedding: (k, p) float32; p = 0 when the method has none.
         slots: (k, tasks) nearest prototype of the predicted class, or None.
-        spread: (k, outputs) standard deviation of the members' probabilities; None when one model answers alone.
+        spread: (k, outputs) standard deviation of the members' probabilities, of a regression of their outputs; None
+            when one model answers alone.
     """
 
     logits: Floats
     embedding: NDArray[np.float32]
     slots: Numbers | None
     spread: Floats | None = None
+
+    def spread_in_units(self, task: Task) -> Floats | None:
+        """The spread of a regression in the unit of each task."""
+        return None if self.spread is None else self.spread * np.array(task.scales or 1.0)
 
     def take(self, rows: Numbers) -> Outputs:
         """Those of some graphs."""
@@ -86,7 +91,7 @@ def ask(method: Method, batches: Iterable[Batch], advance: Advance = lambda done
 def combined(first: Outputs, said: Floats, weights: Floats, task: Task) -> Outputs:
     """What a committee says: logits of the mean probabilities, and their spread; all else is of its first network.
 
-    One member alone has no spread.
+    Of a regression, the mean of the outputs. One member alone has no spread.
 
     Args:
         first: of the first network.
@@ -156,7 +161,12 @@ def best_score(method: Method, molecules: bool) -> Score:
     """The score to use: fingerprints for molecules, or else the nearest training graphs, or else the logits.
 
     Why the score of MPHIL's prototypes is not among them: docs/explanation/trust.md.
+
+    Raises:
+        UsageError: a regression of graphs without an embedding has none of these.
     """
+    if method.task.kind == "regression" and not molecules and not implements(method, "embed"):
+        raise UsageError(f"{method.name} has no embedding to tell how far from training a graph is; use erm or mphil+")
     if molecules:
         return "tanimoto"
     return "knn" if implements(method, "embed") else "energy"

@@ -289,6 +289,8 @@ class Predictor:
         probability = trust.calibration.apply(sound.logits)
         alike = None if similarity is None else similarity[kept]
         score = distance(trust.score, sound, self.bundle.references, config.task, alike)
+        if config.task.kind == "regression":
+            return self._measured(sound, score).spread(kept, len(store), *NOT_FINITE)
         several = config.task.kind == "multiclass"
         said = Predictions(
             task=config.task,
@@ -306,6 +308,27 @@ class Predictor:
             uncertainty=sound.spread,
         )
         return said.spread(kept, len(store), *NOT_FINITE)
+
+    def _measured(self, outputs: Outputs, score: Floats) -> Predictions:
+        """Answers of a regression, in the unit of each task."""
+        config, trust = self.bundle.config, self.bundle.trust
+        predicted, nothing = config.task.to_units(outputs.logits), (len(outputs.logits), 0)
+        apart = outputs.spread_in_units(config.task)
+        return Predictions(
+            task=config.task,
+            targets=config.targets,
+            classes=config.classes,
+            status=[OK] * len(predicted),
+            message=[""] * len(predicted),
+            probability=np.empty(nothing),
+            prediction=np.empty(nothing, np.int64),
+            ood_score=score,
+            embedding=outputs.embedding,
+            domain=None if trust.bands is None else trust.bands.verdict(score),
+            predicted=predicted,
+            intervals=None if trust.intervals is None else trust.intervals.around(predicted, apart),
+            uncertainty=apart,
+        )
 
 
 def load(path: Path | str, *, device: str = "cpu", coverage: float | None = None) -> Predictor:

@@ -45,7 +45,11 @@ class Predictions:
             None when they were not asked for.
         changed: (n,) whether standardisation changed the molecule; None when the bundle does not standardise.
         uncertainty: (n, outputs) standard deviation of the probabilities that the models of a committee give, before
-            calibration; None when one model answers alone.
+            calibration, of a regression of their numbers; None when one model answers alone.
+        predicted: (n, tasks) numbers of a regression, in the unit of each task; None for classes. Probabilities and
+            classes of a regression are empty.
+        intervals: (n, tasks, 2) lower and upper ends around these, infinite where nothing can be promised; None when
+            the bundle has no intervals.
     """
 
     task: Task
@@ -69,6 +73,8 @@ class Predictions:
     reason: Sequence[str] | None = None
     weighted_sets: NDArray[np.bool_] | None = None
     uncertainty: Floats | None = None
+    predicted: Floats | None = None
+    intervals: Floats | None = None
 
     def __len__(self) -> int:
         return len(self.status)
@@ -76,8 +82,8 @@ class Predictions:
     @property
     def answered(self) -> NDArray[np.bool_]:
         """(n,) whether a row has an answer."""
-        found: NDArray[np.bool_] = self.prediction[:, 0] >= 0
-        return found
+        found: NDArray[np.bool_] = self.prediction[:, :1] >= 0 if self.predicted is None else ~np.isnan(self.predicted)
+        return found[:, 0]
 
     def spread(self, rows: Numbers, total: int, status: str = "", message: str = "") -> Predictions:
         """These answers in some of `total` rows, the others without an answer.
@@ -114,6 +120,8 @@ class Predictions:
             domain=wide(self.domain, ""),
             prototype=wide(self.prototype, -1),
             uncertainty=wide(self.uncertainty, np.nan),
+            predicted=wide(self.predicted, np.nan),
+            intervals=wide(self.intervals, np.nan),
         )
 
     def columns(self) -> dict[str, Column]:
@@ -122,9 +130,9 @@ class Predictions:
         One task gives `prediction`, `probability` (of the positive label; with several classes of the predicted one,
         and then a `probability_CLASS` each), `uncertainty` (the spread of the models that answer together, about the
         class whose probability it is), `conformal_set`, `conformal_set_weighted` and `prototype`; several tasks
-        give these for each, as `prediction_TARGET`. Then follow `ood_score`, `domain`, `domain_reason`,
-        `nearest_training_id`, `nearest_training_molecule`, `similarity`, `standardised_smiles` (where standardisation
-        changed the molecule), `status` and `message`.
+        give these for each, as `prediction_TARGET`. A regression gives `predicted`, `lower`, `upper` and `uncertainty`
+        instead. Then follow `ood_score`, `domain`, `domain_reason`, `nearest_training_id`, `nearest_training_molecule`,
+        `similarity`, `standardised_smiles` (where standardisation changed the molecule), `status` and `message`.
         What the bundle or the method does not have is no column.
 
         A set is written `{inactive|active}`, a prototype `active#2`: its class and its number, from 1.
@@ -152,8 +160,16 @@ class Predictions:
 
     def _task_columns(self, number: int) -> dict[str, Column]:
         """The columns of one task, under their short names."""
+        if self.predicted is not None:
+            columns = {"predicted": _numbers(self.predicted[:, number])}
+            if self.intervals is not None:
+                ends = np.where(np.isfinite(self.intervals[:, number]), self.intervals[:, number], np.nan)
+                columns |= {"lower": _numbers(ends[:, 0]), "upper": _numbers(ends[:, 1])}
+            if self.uncertainty is not None:
+                columns["uncertainty"] = _numbers(self.uncertainty[:, number])
+            return columns
         chosen = self.prediction[:, number].tolist()
-        columns: dict[str, Column] = {"prediction": [self.classes[c] if c >= 0 else None for c in chosen]}
+        columns = {"prediction": [self.classes[c] if c >= 0 else None for c in chosen]}
         if self.task.kind == "multiclass":
             own = np.where(self.answered, self.probability.max(1), np.nan)
             columns["probability"] = _numbers(own)
@@ -178,7 +194,8 @@ class Predictions:
 
 def is_number(name: str) -> bool:
     """Whether a column of `Predictions.columns` holds numbers."""
-    return name.startswith(("probability", "uncertainty", "ood_score", "similarity"))
+    numbers = ("probability", "uncertainty", "ood_score", "similarity", "predicted", "lower", "upper")
+    return name.startswith(numbers)
 
 
 def _numbers(values: Floats) -> Column:

@@ -135,19 +135,21 @@ def assemble(
             data.task,
         ),
     }
-    probability = {part: trust.calibration.apply(outputs[part].logits) for part in (held, *tested)}
-    bits = {} if fingerprints is None else {part: fingerprints[parts[part].numpy()] for part in (held, *tested)}
-    none = np.empty((len(labels[held]), 0), np.uint8)
-    kept = HeldOut(probability[held], labels[held].astype(np.float32), distances[held], bits.get(held, none))
-    metrics["trust"] |= measured_worth(
-        trust,
-        kept,
-        {part: probability[part] for part in tested},
-        labels,
-        distances,
-        {part: bits[part] for part in tested if part in bits},
-        data.task,
-    )
+    kept = None
+    if data.task.kind != "regression":
+        probability = {part: trust.calibration.apply(outputs[part].logits) for part in (held, *tested)}
+        bits = {} if fingerprints is None else {part: fingerprints[parts[part].numpy()] for part in (held, *tested)}
+        none = np.empty((len(labels[held]), 0), np.uint8)
+        kept = HeldOut(probability[held], labels[held].astype(np.float32), distances[held], bits.get(held, none))
+        metrics["trust"] |= measured_worth(
+            trust,
+            kept,
+            {part: probability[part] for part in tested},
+            labels,
+            distances,
+            {part: bits[part] for part in tested if part in bits},
+            data.task,
+        )
     bundle = replace(draft, trust=trust, references=references, metrics=metrics, held_out=kept)
     card = card_page(bundle.config.model_dump(mode="json"), metrics, trust_values(trust), weights_digest(bundle.state))
     return replace(bundle, card=card)
@@ -206,7 +208,7 @@ def _bundle_config(prepared: Prepared, run: Run | None) -> BundleConfig:
         method=config.method,
         encoder=config.encoder,
         targets=tuple(target.name for target in own.survey.targets),
-        classes=data.classes or ("0", "1"),
+        classes=data.classes or (() if data.task.kind == "regression" else ("0", "1")),
         molecules=reading if own.column else None,
         selection=rule,
         epoch=0 if run is None else run.result["selections"][rule]["epoch"],

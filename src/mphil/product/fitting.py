@@ -14,9 +14,11 @@ from mphil.bundle import Trust
 from mphil.bundle.contents import Score
 from mphil.evaluate.metrics import roc_auc
 from mphil.predictor.asking import Outputs
+from mphil.product.measured import errors_of
 from mphil.task import Task
 from mphil.trust.calibration import Calibration, expected_calibration_error, log_loss, reliability
 from mphil.trust.conformal import Conformal
+from mphil.trust.intervals import Intervals
 from mphil.trust.ood import VERDICTS, Bands
 
 ALPHA = 0.1
@@ -32,7 +34,7 @@ Floats = NDArray[np.float64]
 
 
 def fit_trust(part: str, outputs: Outputs, y: Floats, task: Task, score: Score, distances: Floats) -> Trust:
-    """Calibration, conformal thresholds and bands, all from one held-out part.
+    """Calibration, conformal thresholds and bands, all from one held-out part; of a regression intervals and bands.
 
     Args:
         part: its name.
@@ -43,6 +45,16 @@ def fit_trust(part: str, outputs: Outputs, y: Floats, task: Task, score: Score, 
         distances: (n,) what it says.
     """
     left_out = {}
+    bands = Bands.fit(distances)
+    if task.kind == "regression":
+        intervals = None
+        if np.isnan(y).all():
+            left_out["intervals"] = f"{part} has no labels"
+        else:
+            apart = outputs.spread_in_units(task)
+            intervals = Intervals.fit(task.to_units(outputs.logits), y, alpha=ALPHA, spread=apart)
+        own = Calibration("none", task.kind, task.n_outputs)
+        return Trust(score, part, own, None, bands, left_out, intervals)
     calibration = Calibration.fit(outputs.logits, y, task, "temperature")
     if len(calibration.left) == task.n_tasks:
         left_out["calibration"] = f"{part} has no labels of two classes"
@@ -54,7 +66,6 @@ def fit_trust(part: str, outputs: Outputs, y: Floats, task: Task, score: Score, 
     else:
         probability = calibration.apply(outputs.logits)
         conformal = Conformal.fit(probability, y, task, alpha=ALPHA, per_class=_rarest(y, task) >= ENOUGH)
-    bands = Bands.fit(distances)
     return Trust(score, part, calibration, conformal, bands, left_out)
 
 
@@ -77,28 +88,35 @@ def measure(
     Returns:
         Plain values, for JSON.
     """
-    own = Calibration("none", task.kind, task.n_outputs)
-    parts = {}
-    for part, said in outputs.items():
-        y, probability = labels[part], trust.calibration.apply(said.logits)
-        points = reliability(probability, y, task)
-        parts[part] = {
-            "graphs": len(y),
-            "calibration_error": {
-                "before": expected_calibration_error(own.apply(said.logits), y, task),
-                "after": expected_calibration_error(probability, y, task),
-            },
-            "log_loss": {"before": log_loss(own.apply(said.logits), y, task), "after": log_loss(probability, y, task)},
-            "coverage": None if trust.conformal is None else asdict(trust.conformal.coverage(probability, y)),
-            "domain": None if trust.bands is None else _counts(trust.bands, distances[part]),
-            "reliability": {name: _plain(getattr(points, name)) for name in ("count", "predicted", "observed")},
-        }
-    found: dict[str, Any] = {"parts": parts, "histogram": _histogram(distances)}
+    found: dict[str, Any] = {"parts": {}, "histogram": _histogram(distances)}
     if distances.keys() >= {"id_test", "ood_test"}:
         inside, outside = distances["id_test"], distances["ood_test"]
         joined, shifted = np.concatenate([inside, outside]), np.repeat([0.0, 1.0], [len(inside), len(outside)])
         found["ood_auroc"] = roc_auc(joined, shifted)
+    for part, said in outputs.items():
+        measured = errors_of(trust, said, labels[part], task) if task.kind == "regression" else None
+        found["parts"][part] = {
+            "graphs": len(labels[part]),
+            "domain": None if trust.bands is None else _counts(trust.bands, distances[part]),
+            **(measured or _of_classes(trust, said, labels[part], task)),
+        }
     return found
+
+
+def _of_classes(trust: Trust, said: Outputs, y: Floats, task: Task) -> dict[str, Any]:
+    """Calibration, coverage and reliability on a test part."""
+    own = Calibration("none", task.kind, task.n_outputs)
+    probability = trust.calibration.apply(said.logits)
+    points = reliability(probability, y, task)
+    return {
+        "calibration_error": {
+            "before": expected_calibration_error(own.apply(said.logits), y, task),
+            "after": expected_calibration_error(probability, y, task),
+        },
+        "log_loss": {"before": log_loss(own.apply(said.logits), y, task), "after": log_loss(probability, y, task)},
+        "coverage": None if trust.conformal is None else asdict(trust.conformal.coverage(probability, y)),
+        "reliability": {name: _plain(getattr(points, name)) for name in ("count", "predicted", "observed")},
+    }
 
 
 def _rarest(y: Floats, task: Task) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -56,9 +57,10 @@ def forest_scores(
         answers = _task_logits(fingerprints, y[:, number], split.train, rows, task, seed)
         logits[:, slice(None) if task.kind == "multiclass" else slice(number, number + 1)] = answers
         advance(1)
+    plain = replace(task, means=(), scales=())  # trees answer in the unit of the labels
     pieces = np.split(logits, np.cumsum([len(graphs) for graphs in scored.values()])[:-1])
     return {
-        part: score(torch.from_numpy(piece), y[graphs], task) if len(graphs) else None
+        part: score(torch.from_numpy(piece), y[graphs], plain) if len(graphs) else None
         for (part, graphs), piece in zip(scored.items(), pieces, strict=True)
     }
 
@@ -71,16 +73,23 @@ def n_trees(task: Task) -> int:
 def _task_logits(
     fingerprints: NDArray[np.uint8], y: Tensor, train: Tensor, rows: Tensor, task: Task, seed: int
 ) -> NDArray[np.float64]:
-    """(rows, classes) log-probabilities of one task, or (rows, 1) the positive share less one half."""
-    from sklearn.ensemble import RandomForestClassifier
+    """(rows, classes) shares of one task, or (rows, 1) the positive share less one half or the predicted number."""
+    from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 
     labelled = train[~y[train].isnan()]
     if len(labelled) > MOST_ROWS:
         order = torch.randperm(len(labelled), generator=torch.Generator().manual_seed(seed))
         labelled = labelled[order[:MOST_ROWS].sort().values]
+    cores = len(os.sched_getaffinity(0))
+    if task.kind == "regression":
+        if not len(labelled) or not len(rows):
+            return np.zeros((len(rows), 1))
+        trees = RandomForestRegressor(n_trees(task), random_state=seed, n_jobs=cores)
+        trees.fit(_bits(fingerprints, labelled), y[labelled].numpy())
+        return np.asarray(trees.predict(_bits(fingerprints, rows)), np.float64)[:, None]
     shares = np.zeros((len(rows), task.n_classes))
     if len(labelled) and len(rows):
-        forest = RandomForestClassifier(n_trees(task), random_state=seed, n_jobs=len(os.sched_getaffinity(0)))
+        forest = RandomForestClassifier(n_trees(task), random_state=seed, n_jobs=cores)
         forest.fit(_bits(fingerprints, labelled), y[labelled].numpy().astype(np.int64))
         shares[:, forest.classes_] = forest.predict_proba(_bits(fingerprints, rows))
     return shares if task.kind == "multiclass" else shares[:, 1:] - 0.5

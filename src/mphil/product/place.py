@@ -39,6 +39,10 @@ def held(out: Path, method: str) -> Iterator[None]:
 def check_free(out: Path, method: str) -> None:
     """Refuse a folder that cannot hold a training of this method, before any time is spent; it is not touched.
 
+    Args:
+        out: the folder.
+        method: name of the method; empty when it is not known yet.
+
     Raises:
         UsageError: it holds something else.
         IntegrityError: another process is at work in it, or its marker is damaged.
@@ -53,7 +57,7 @@ def check_free(out: Path, method: str) -> None:
         if others:
             raise UsageError(f"{out} is not empty ({', '.join(sorted(others)[:3])}); choose another --out")
         return
-    if (before := _method_of(marker)) != method:
+    if (before := _method_of(marker)) != (method or before):
         raise UsageError(f"{out} holds a training of {before[:60]}, not of {method}; choose another --out")
     with lock_run(out):
         pass

@@ -38,15 +38,16 @@ def standing(part: str, logits: Mapping[str, Floats], y: Floats, task: Task) -> 
         Plain values with a `sentence` for people; None where the metric is not defined.
     """
     scores = {name: value for name, value in part_scores(logits, y, task).items() if value is not None}
-    others = sorted((name for name in scores if name != COMMITTEE), key=lambda name: -scores[name])
+    sign = -1.0 if task.lower_is_better else 1.0
+    others = sorted((name for name in scores if name != COMMITTEE), key=lambda name: -sign * scores[name])
     if COMMITTEE not in scores or not others:
         return None
-    ahead = scores[COMMITTEE] >= scores[others[0]]
+    ahead = sign * scores[COMMITTEE] >= sign * scores[others[0]]
     best, second = (COMMITTEE, others[0]) if ahead else (others[0], COMMITTEE)
     gap = paired_difference(logits[best], logits[second], y, task)
     if gap is None:
         return None
-    shown = part.replace("_", "-")
+    shown, side = part.replace("_", "-"), "below" if task.lower_is_better else "above"
     meaning = "more than chance" if gap.is_clear else "which may be chance"
     return {
         "part": part,
@@ -56,6 +57,6 @@ def standing(part: str, logits: Mapping[str, Floats], y: Floats, task: Task) -> 
         "low": gap.low,
         "high": gap.high,
         "clear": gap.is_clear,
-        "sentence": f"best on {shown}: {best} {scores[best]:.3f}, {gap.value:.3f} above {second} "
+        "sentence": f"best on {shown}: {best} {scores[best]:.3f}, {abs(gap.value):.3f} {side} {second} "
         f"{scores[second]:.3f} (95 % interval {gap.low:.3f} to {gap.high:.3f}: {meaning})",
     }

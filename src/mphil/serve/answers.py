@@ -141,7 +141,7 @@ def model_facts(desk: Desk) -> schemas.ModelFacts:
         data={name: config.data[name] for name in ("file", "rows", "graphs", "split", "parts") if name in config.data},
         training_molecules=len(bundle.references),
         calibration=trust.calibration.method,
-        coverage=None if trust.conformal is None else 1 - trust.conformal.alpha,
+        coverage=next((1 - one.alpha for one in (trust.conformal, trust.intervals) if one is not None), None),
         domains=trust.bands is not None,
         domain_score=trust.score,
         scored_by=_scored_by(desk),

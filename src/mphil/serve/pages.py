@@ -69,7 +69,8 @@ async def sphere_map(
     def draw() -> str:
         explained = answers.explained_page(desk, job, results, number)
         labels = answers.labels_of(results, number, explained)
-        view = desk.surroundings(task).map(explained.new_molecules(task), labels)
+        around = desk.surroundings(task)
+        view = around.map(explained.new_molecules(task, around.levels), labels)
         body = NO_MAP if view is None else molecule_map(view, identifier="sphere")
         scripts = [] if view is None else map_scripts()
         return page("Map", body, scripts=scripts, styles=[resource("gallery.css"), MAP_STYLE])

@@ -91,8 +91,8 @@ class Part(BaseModel):
     name: Annotated[str, Field(description="What a chemist would call it; empty without a name.")]
     atoms: Annotated[list[int], Field(description="Numbers of its atoms, from 0, as the molecule names them.")]
     importance: Annotated[float, Field(description="Mean weight of its atoms.")]
-    drop: Annotated[float, Field(description="Fall of the probability of the predicted class when it is hidden.")]
-    change: Annotated[float, Field(description="Change of the probability that is shown when it is hidden.")]
+    drop: Annotated[float, Field(description="Fall of the probability, or of the number, when it is hidden.")]
+    change: Annotated[float, Field(description="Change of the probability or number that is shown when it is hidden.")]
     drawing: Annotated[str | None, Field(description="SVG of the molecule with the part outlined; of the first parts.")]
 
 
@@ -193,7 +193,7 @@ class ModelFacts(BaseModel):
     data: Annotated[dict[str, Any], Field(description="The table it was trained on.")]
     training_molecules: int
     calibration: str
-    coverage: Annotated[float | None, Field(description="Share of right labels that conformal sets aim at.")]
+    coverage: Annotated[float | None, Field(description="Share of labels that sets or intervals aim at.")]
     domains: Annotated[bool, Field(description="Whether molecules are told in, borderline or out of domain.")]
     domain_score: str
     scored_by: Annotated[str, Field(description="How atoms are scored.")]

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from mphil.chem.draw import molecule_svg
 from mphil.explain.gallery import MARKS, UNKNOWN, NewMolecules
+from mphil.explain.levels import page_classes
 from mphil.explain.prototypes import Floats, Neighbourhood, TrainingMolecules, centres_of, evenly, neighbourhoods
 from mphil.page.map import MoleculeMap
 from mphil.page.sphere import Cloud, Mark, to_sphere3
@@ -54,16 +55,14 @@ class Surroundings:
 
     Attributes:
         are_prototypes: whether the stars are prototypes of the method; else the mean direction of each class.
+        levels: that numbers of a regression are sorted into; None for classes.
     """
 
     def __init__(self, predictor: Predictor, task: int) -> None:
         config, references = predictor.bundle.config, predictor.bundle.references
-        self._classes, self._target, self._method = config.classes, config.targets[task], config.method.name
-        self._training = TrainingMolecules(
-            references.smiles or (),
-            references.embeddings.astype(np.float64),
-            references.labels[:, task].astype(np.float64),
-        )
+        self._target, self._method = config.targets[task], config.method.name
+        self._classes, labels, self.levels = page_classes(config, references.labels[:, task].astype(np.float64))
+        self._training = TrainingMolecules(references.smiles or (), references.embeddings.astype(np.float64), labels)
         self._centres, self.are_prototypes = (
             centres_of(predictor.method, self._training, task) if self.known else (np.empty((0, 1, 0)), False)
         )

@@ -92,7 +92,7 @@ def check_method(
     Example:
         >>> checks = check_method("erm")
         >>> checks[0], len(checks)
-        ('class: class facts', 38)
+        ('class: class facts', 54)
     """
     checks = method_checks(method, args=args, encoder=encoder, seed=seed)
     for check in checks:

@@ -44,7 +44,7 @@ def random_graphs(
     """Graphs for tests: random edges, features and labels, three environments.
 
     Every fifth graph has no edges. All classes occur when there are enough graphs. About a third of the labels of a
-    multi-task problem are missing.
+    multi-task problem or a regression are missing.
 
     Args:
         task: what the labels are for.
@@ -102,7 +102,12 @@ def to_dtype(batch: Batch, dtype: torch.dtype) -> Batch:
 
 
 def _label(task: Task, number: int, generator: torch.Generator) -> Tensor:
-    if task.kind != "multitask":
+    if task.kind == "regression":
+        labels = torch.from_numpy(
+            task.to_units(torch.randn(task.n_tasks, generator=generator).double().numpy())
+        ).float()
+    elif task.kind == "multitask":
+        labels = torch.randint(0, 2, (task.n_tasks,), generator=generator).float()
+    else:
         return torch.tensor([float(number % task.n_classes)])
-    labels = torch.randint(0, 2, (task.n_tasks,), generator=generator).float()
     return labels.masked_fill(torch.rand(task.n_tasks, generator=generator) < 1 / 3, float("nan"))

@@ -21,6 +21,7 @@ TASKS: dict[Kind, Task] = {
     "multiclass": Task("multiclass", 3, "accuracy"),
     "binary": Task("binary", 1, "roc_auc"),
     "multitask": Task("multitask", 4, "average_precision"),
+    "regression": Task("regression", 2, "rmse", (6.0, -200.0), (1.5, 40.0)),
 }
 ATOMS, BONDS = Features("categorical", (6, 3, 2)), Features("categorical", (4, 2))
 Trace = list[dict[str, Tensor]]

@@ -39,6 +39,9 @@ _LOG = logging.getLogger(__name__)
 NO_EFFECT = ("checkpoint_minutes", "loggers", "threads")
 """Training settings that cannot change a result."""
 
+ADDED_OPTIONS = {"task": ""}
+"""Options of a benchmark that came later: at their default they leave the identity of earlier runs as it was."""
+
 
 @dataclass(frozen=True)
 class Run:
@@ -249,5 +252,8 @@ def fingerprint(config: RunConfig, benchmark: Benchmark) -> str:
     settings = config.model_dump(mode="json")
     for key in NO_EFFECT:
         settings["train"].pop(key)
+    for key, default in ADDED_OPTIONS.items():
+        if settings["benchmark"]["args"].get(key) == default:
+            del settings["benchmark"]["args"][key]
     identity = [settings, benchmark.store.digest(), benchmark.split.digest(), NUMERICS]
     return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()

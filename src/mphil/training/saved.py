@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import math
+from collections.abc import Sequence
 from pathlib import Path
 
 from torch import Tensor
@@ -13,6 +14,7 @@ from mphil.benchmarks.base import Benchmark, benchmark
 from mphil.config import RunConfig
 from mphil.data.loader import Loader
 from mphil.data.split import PARTS
+from mphil.data.spreadsheet import csv_text
 from mphil.errors import IntegrityError, UnknownName, UsageError
 from mphil.evaluate.prediction import predict_logits, probabilities, score_parts
 from mphil.files import write_text
@@ -72,7 +74,8 @@ def prediction_table(data: Benchmark, graphs: Tensor, logits: Tensor) -> str:
     """Predictions as CSV, a row per graph.
 
     Columns: number of the graph, its SMILES if it is a molecule, then for each task its label (empty when missing), the
-    predicted class, and the probability of the positive class, or of every class if there are several.
+    predicted class, and the probability of the positive class, or of every class if there are several. A regression has
+    the predicted number instead, in the unit of the labels.
 
     Args:
         data: where the graphs are.
@@ -80,9 +83,11 @@ def prediction_table(data: Benchmark, graphs: Tensor, logits: Tensor) -> str:
         logits: (n, n_outputs) predictions for them.
     """
     task, smiles = data.task, data.store.smiles
+    header = ["graph"] if smiles is None else ["graph", "smiles"]
+    if task.kind == "regression":
+        return _measured_table(data, graphs, logits, header)
     chances = probabilities(logits.double(), task.kind)
     classes = chances.argmax(1, keepdim=True) if task.kind == "multiclass" else (logits > 0).long()
-    header = ["graph"] if smiles is None else ["graph", "smiles"]
     if task.kind == "multiclass":
         header += ["label", "prediction", *(f"probability_{c}" for c in range(task.n_classes))]
     else:
@@ -99,3 +104,17 @@ def prediction_table(data: Benchmark, graphs: Tensor, logits: Tensor) -> str:
             cells += ["" if math.isnan(label) else int(label), prediction, *values]
         writer.writerow(cells)
     return table.getvalue()
+
+
+def _measured_table(data: Benchmark, graphs: Tensor, outputs: Tensor, header: Sequence[str]) -> str:
+    """The table of a regression: label and predicted number of each task."""
+    task, smiles = data.task, data.store.smiles
+    suffixes = [f"_{number}" for number in range(task.n_tasks)] if task.n_tasks > 1 else [""]
+    lines: list[list[object]] = [[*header, *(f"{name}{end}" for end in suffixes for name in ("label", "predicted"))]]
+    predicted = task.to_units(outputs.double().numpy()).tolist()
+    for graph, labels, values in zip(graphs.tolist(), data.store.y[graphs].tolist(), predicted, strict=True):
+        cells: list[object] = [graph] if smiles is None else [graph, smiles[graph]]
+        for label, value in zip(labels, values, strict=True):
+            cells += ["" if math.isnan(label) else label, value]
+        lines.append(cells)
+    return csv_text(lines)

@@ -100,12 +100,14 @@ def check_codes(name: str, features: Features, codes: Tensor) -> None:
 
 
 def check_labels(name: str, y: Tensor, train: Tensor, task: Task) -> None:
-    """Labels must be classes of the task, and those of training must differ."""
+    """Labels must be classes of the task, or finite numbers for a regression, and those of training must differ."""
     if y.shape[1] != task.n_tasks:
         raise DataError(f"{name}: labels have {y.shape[1]} columns, the task has {task.n_tasks}")
     labels = y[~y.isnan()]
-    strange = labels[(labels < 0) | (labels >= task.n_classes) | (labels != labels.round())]
-    if len(strange):
+    if task.kind == "regression":
+        if not labels.isfinite().all():
+            raise DataError(f"{name}: a label is infinite; give numbers, or NaN where it is missing")
+    elif len(strange := labels[(labels < 0) | (labels >= task.n_classes) | (labels != labels.round())]):
         raise DataError(f"{name}: {strange[0]:g} is no label; use whole numbers from 0 to {task.n_classes - 1}")
     known = [column[~column.isnan()] for column in y[train].T]
     if not any(map(len, known)):

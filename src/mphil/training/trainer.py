@@ -146,7 +146,8 @@ class Trainer:
 
     def best_epoch(self, rule: Literal["ood_val", "id_val"]) -> int | None:
         """The epoch that `rule` chose so far."""
-        return best_epoch(self.at.history, rule, self.config.window, self.config.min_epochs)
+        lower = self.benchmark.task.lower_is_better
+        return best_epoch(self.at.history, rule, self.config.window, self.config.min_epochs, lower=lower)
 
     def _in_order(self, part: Part) -> Loader:
         return Loader(self.benchmark.store, self.benchmark.split[part], self.config.eval_batch_size, self.device)

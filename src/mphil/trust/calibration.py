@@ -88,7 +88,9 @@ class Calibration:
     curves: tuple[Curve | None, ...] = ()
 
     def __post_init__(self) -> None:
-        tasks = Task(self.kind, self.outputs, "accuracy").n_tasks
+        if self.kind == "regression" and self.method != "none":
+            raise UsageError("a regression has no probabilities to calibrate; use none")
+        tasks = Task(self.kind, self.outputs, "rmse" if self.kind == "regression" else "accuracy").n_tasks
         wanted = {"temperature": (tasks, 0), "isotonic": (0, self.outputs), "none": (0, 0)}[self.method]
         if (len(self.temperatures), len(self.curves)) != wanted:
             raise UsageError(f"{self.method} calibration of {self.outputs} outputs lacks its values or has too many")
@@ -131,8 +133,13 @@ class Calibration:
         return tuple(number for number, value in enumerate(fitted) if value is None)
 
     def apply(self, logits: ArrayLike | Tensor) -> Floats:
-        """Probabilities of the classes, or of the positive label of each task: (n, outputs) -> (n, outputs)."""
+        """Probabilities of the classes, or of the positive label of each task: (n, outputs) -> (n, outputs).
+
+        Outputs of a regression stay as they are.
+        """
         outputs = as_rows(logits, self.outputs, "logits")
+        if self.kind == "regression":
+            return outputs
         by_class = class_logits(outputs, self.kind)
         if self.method == "temperature":
             by_class = by_class / np.array([[1.0 if t is None else t] for t in self.temperatures])

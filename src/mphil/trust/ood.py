@@ -113,8 +113,8 @@ class Gaussian:
 
         Args:
             embeddings: (n, p), n > 0.
-            y: (n, tasks) labels. Graphs of several tasks have no one class, and get a single distribution; so do graphs
-                without any label. Otherwise unlabelled graphs are left out.
+            y: (n, tasks) labels. Graphs of several tasks or with measured labels have no one class, and get a single
+                distribution; so do graphs without any label. Otherwise unlabelled graphs are left out.
             task: what is asked.
         """
         points = as_rows(embeddings, None, "embeddings")
@@ -122,7 +122,7 @@ class Gaussian:
         if not len(points):
             raise DataError("there is no training graph to learn a distribution from")
         known = ~np.isnan(labels[:, 0])
-        if task.kind == "multitask" or not known.any():
+        if task.kind in ("multitask", "regression") or not known.any():
             owner = np.zeros(len(points), np.int64)
         else:
             points = points[known]

@@ -63,7 +63,13 @@ def as_scores(values: ArrayLike | Tensor, what: str = "scores") -> Floats:
 
 
 def class_logits(logits: Floats, kind: Kind) -> Floats:
-    """Logits (n, outputs) -> (n, tasks, classes)."""
+    """Logits (n, outputs) -> (n, tasks, classes).
+
+    Raises:
+        UsageError: a regression has no classes.
+    """
+    if kind == "regression":
+        raise UsageError("a regression has no classes; this score is made of the logits of classes")
     if kind == "multiclass":
         return logits[:, None, :]
     pair: Floats = logits[..., None] * np.array([-0.5, 0.5])

@@ -92,19 +92,46 @@ def test_a_folder_of_graphs(tmp_path):
         mphil.benchmark("own-data", path=str(tmp_path / "graphs"), smiles="smiles")
 
 
-@pytest.mark.parametrize(
-    ("cells", "message"),
-    [
-        (lambda n: n / 7, "'active' is a measurement, not a class"),
-        (lambda n: "", "no column looks like a label; name it with --target"),
-    ],
-    ids=["measurement", "nothing"],
-)
-def test_labels_that_cannot_be_learned(tmp_path, cells, message):
-    path = write(tmp_path / "a.csv", [f"{smiles},{cells(n)}" for n, (smiles, _) in enumerate(rows())])
-    targets = ["active"] if "measurement" in message else []
-    with pytest.raises(DataError, match=message):
-        mphil.benchmark("own-data", path=path, targets=targets)
+def test_no_labels(tmp_path):
+    path = write(tmp_path / "a.csv", [f"{smiles}," for smiles, _ in rows()])
+    with pytest.raises(DataError, match="no column looks like a label; name it with --target"):
+        mphil.benchmark("own-data", path=path)
+
+
+class TestMeasurements:
+    @pytest.fixture
+    def measured(self, tmp_path):
+        lines = [f"{smiles},{n / 7:.3f},{label},{n % 3},5.5" for n, (smiles, label) in enumerate(rows())]
+        return write(tmp_path / "a.csv", lines, "smiles,pIC50,active,grade,flat")
+
+    def test_a_measured_column_is_a_regression_in_its_unit(self, measured):
+        data = mphil.benchmark("own-data", path=measured, targets=["pIC50"])
+        assert (data.task.kind, data.task.metric, data.classes) == ("regression", "rmse", ())
+        y = data.store.y[data.split.train].double()
+        assert data.task.means[0] == pytest.approx(y.mean().item())
+        assert data.task.scales[0] == pytest.approx(y.std(correction=0).item())
+        labels = data.statistics()["parts"]["train"]["labels"]
+        assert labels[0]["count"] == len(y)
+        assert labels[0]["highest"] == pytest.approx(y.max().item())
+
+    def test_several_columns_as_numbers(self, measured):
+        data = mphil.benchmark("own-data", path=measured, targets=["pIC50", "grade"], task="regression")
+        assert (data.task.kind, data.task.n_outputs, data.task.metric) == ("regression", 2, "r2")
+        assert len(data.task.means) == 2
+
+    @pytest.mark.parametrize(
+        ("options", "error", "message"),
+        [
+            ({"targets": ["pIC50"], "task": "classification"}, DataError, "'pIC50' is a measurement, not a class"),
+            ({"targets": ["pIC50", "active"]}, DataError, "'pIC50' is measured and 'active' has classes, and they can"),
+            ({"targets": ["flat"], "task": "regression"}, DataError, "all measurements of 'flat' are alike"),
+            ({"targets": ["pIC50"], "task": "ranking"}, UnknownName, "unknown task 'ranking'"),
+            ({"targets": ["pIC50"], "task": "regression", "threshold": 3.0}, UsageError, "give one of them"),
+        ],
+    )
+    def test_refused(self, measured, options, error, message):
+        with pytest.raises(error, match=message):
+            mphil.benchmark("own-data", path=measured, **options)
 
 
 def test_an_empty_target_and_a_mixture(tmp_path):

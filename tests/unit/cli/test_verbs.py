@@ -182,6 +182,8 @@ class TestMethods:
         assert [entry["name"] for entry in listed] == [*METHODS, "forest", "boosting"]
         assert all(entry["summary"] and entry["paper"] for entry in listed)
         assert "erm" in call("methods").out
+        able = {entry["name"] for entry in listed if "regression" in entry["tasks"]}
+        assert able == {"erm", "mphil+", "forest", "boosting"}
 
     def test_show_for_programs(self):
         facts = as_json("methods", "show", "mphil", "--json")
@@ -193,7 +195,7 @@ class TestMethods:
     def test_programs_get_everything(self):
         facts = as_json("methods", "show", "coral", "--json")
         assert facts["needs"] == ["env"]
-        assert facts["refuses"] == {}
+        assert facts["refuses"] == {"regression": "only its loss for classes is implemented"}
         assert facts["published"]["settings"]["good-motif-basis"] == {"weight": 1.0, "compat": True}
         assert "GOOD" in facts["published"]["source"]
         assert set(facts["cost"]) <= {"motif", "molecules"}

@@ -1,5 +1,7 @@
 """Rows of one molecule: merged when they agree, dealt with as told when they do not."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -81,3 +83,19 @@ def test_every_row_is_somewhere_and_only_keep_leaves_duplicates(rows, rule):
     assert sorted(places) == list(range(len(rows)))
     if rule != "keep":
         assert not find_duplicates(made.keys.array(), made.y).groups
+
+
+def test_measurements_are_merged_to_their_median():
+    given = survey("aabbc", [1.0, 4.0, NAN, 2.0, 9.0], [1.0, 1.0, 0.0, 5.0, 7.0])
+    measured = tuple(replace(target, kind="continuous", classes=()) for target in given.targets)
+    made = settle_duplicates(replace(given, targets=measured), "majority").survey
+    np.testing.assert_array_equal(made.y, [[2.5, 1.0], [2.0, 2.5], [9.0, 7.0]])
+    assert "2 molecules have labels that contradict each other: the median of their measurements" in made.assumed[1]
+    assert len(settle_duplicates(replace(given, targets=measured), "drop").survey) == 1
+
+
+def test_splits_balance_measurements_by_their_median():
+    given = survey("abcd", [1.0, 0.0, NAN, 1.0], [3.0, 9.0, 1.0, NAN])
+    first, second = given.targets
+    mixed = replace(given, targets=(first, replace(second, kind="continuous", classes=())))
+    np.testing.assert_array_equal(mixed.strata, [[1, 0], [0, 1], [NAN, 0], [1, NAN]])

@@ -54,6 +54,15 @@ def test_one_column_of_classes(tmp_path):
     assert find_roles(table(tmp_path, smiles=MOLECULES, a=[0, 1, 2] * 4, b=[0, 1, 2] * 4)).targets == ()
 
 
+def test_the_only_column_of_measurements(tmp_path):
+    measured, numbered = [5.1 + i / 7 for i in range(12)], range(12)
+    found = find_roles(table(tmp_path, smiles=MOLECULES, pIC50=measured, number=numbered, mol_id=measured))
+    assert found.targets == ("pIC50",)
+    assert found.why["pIC50"] == ("target", "the only column of measurements")
+    assert find_roles(table(tmp_path, smiles=MOLECULES, a=measured, b=measured)).targets == ()
+    assert find_roles(table(tmp_path, smiles=MOLECULES, a=measured, level=[0, 1, 2] * 4)).targets == ("level",)
+
+
 def test_what_is_told_is_not_guessed(tmp_path):
     data = table(tmp_path, a=MOLECULES, b=MOLECULES[::-1], y=[0, 1] * 6, z=[0, 1] * 6, batch=[1, 2, 3] * 4)
     found = find_roles(data, smiles="b", targets=["z"], domains=["y"])
@@ -111,7 +120,8 @@ def coded(cells):
         (["10", "9", "10"], "multiclass", ("9", "10"), [1, 0, 1]),
         (["CM", "CA", ""], "multiclass", ("CA", "CM"), [1, 0, None]),
         (["", ""], "empty", (), [None, None]),
-        (range(60), "continuous", (), [None] * 60),
+        (range(60), "continuous", (), list(range(60))),
+        ([f"word {n}" for n in range(60)], "text", (), [None] * 60),
     ],
 )
 def test_targets(cells, kind, classes, y):

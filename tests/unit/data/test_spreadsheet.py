@@ -33,7 +33,7 @@ def test_formulas(cell):
 
 
 @pytest.mark.parametrize(
-    "cell", ["", "1", "-1.5", "+3", "-1e-5", "-.5", "C=O", "'=1", "-", "+", "a=b", "[O-]C", " =1", "N#N"]
+    "cell", ["", "1", "-1.5", "-1,5", "+3", "-1e-5", "-.5", "C=O", "'=1", "-", "+", "a=b", "[O-]C", " =1", "N#N"]
 )
 def test_no_formulas(cell):
     assert not is_formula(cell)
@@ -47,7 +47,7 @@ def test_what_comes_out_never_begins_a_formula(cell):
     if out[:1] in ("=", "@", "\t", "\r", "\n"):
         raise AssertionError(out)
     if out[:1] in ("+", "-") and len(out) > 1:
-        float(out)
+        float(out.replace(",", ".", 1))
 
 
 @given(st.lists(st.lists(st.text(max_size=6), min_size=2, max_size=2), max_size=4))

@@ -7,13 +7,13 @@ import torch
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch_geometric.data import Data
 
-from mphil.estimator import MPHILClassifier
+from mphil.estimator import MPHILClassifier, MPHILRegressor
 
 
-class FromNumbers(MPHILClassifier):
-    """The classifier behind a front that makes graphs of numbers: a node with all the numbers of a row.
+class _Front:
+    """Makes graphs of numbers: a node with all the numbers of a row.
 
-    Checking that the numbers are numbers is the front's own work; whatever else the checks ask is the classifier's.
+    Checking that the numbers are numbers is the front's own work; whatever else the checks ask is the estimator's.
     """
 
     def fit(self, X, y, groups=None):
@@ -27,6 +27,14 @@ class FromNumbers(MPHILClassifier):
         tags = super().__sklearn_tags__()
         tags.input_tags.two_d_array, tags.input_tags.one_d_array, tags.input_tags.string = True, False, False
         return tags
+
+
+class FromNumbers(_Front, MPHILClassifier):
+    """The classifier behind such a front."""
+
+
+class NumbersFromNumbers(_Front, MPHILRegressor):
+    """The regression behind such a front."""
 
 
 def as_graphs(X) -> list[Data]:

@@ -6,8 +6,8 @@ import pytest
 from sklearn.utils import estimator_checks
 from sklearn.utils.estimator_checks import check_estimator, parametrize_with_checks
 
-from mphil.estimator import MPHILClassifier
-from tests.unit.estimator.numbers import FromNumbers
+from mphil.estimator import MPHILClassifier, MPHILRegressor
+from tests.unit.estimator.numbers import FromNumbers, NumbersFromNumbers
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -19,8 +19,14 @@ def test_every_check_that_takes_numbers(estimator, check):
     check(estimator)
 
 
-def test_checks_that_need_no_matrix():
-    told = check_estimator(MPHILClassifier(), on_fail=None, on_skip=None)
+@parametrize_with_checks([NumbersFromNumbers("erm", **QUICK | {"epochs": 12})])
+def test_every_check_of_a_regression(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.parametrize("estimator", [MPHILClassifier(), MPHILRegressor()], ids=["classifier", "regression"])
+def test_checks_that_need_no_matrix(estimator):
+    told = check_estimator(estimator, on_fail=None, on_skip=None)
     assert told
     assert [one["check_name"] for one in told if one["status"] != "passed"] == []
 

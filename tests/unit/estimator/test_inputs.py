@@ -58,13 +58,13 @@ def test_graphs():
     [
         (
             "CCO",
-            "X is a str; MPHILClassifier takes SMILES, RDKit molecules or PyG graphs, one a row: put it into a list",
+            "X is a str; estimators of mphil take SMILES, RDKit molecules or PyG graphs, one a row: put it into a list",
         ),
         (MolFromSmiles("C"), "X is a Mol"),
         (GRAPH, "X is a Data"),
         (3, "X is a int"),
         ([], "X has no rows"),
-        (np.zeros((20, 5)), r"X is a matrix of shape \(20, 5\); MPHILClassifier takes SMILES"),
+        (np.zeros((20, 5)), r"X is a matrix of shape \(20, 5\); estimators of mphil take SMILES"),
         (csr_matrix((20, 1)), r"X is a matrix of shape \(20, 1\)"),
         (np.zeros((2, 1, 1)), "X is a matrix of shape"),
         ([[1.0, 2.0]], "row 0 of X is a list"),

@@ -5,10 +5,18 @@ import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from sklearn.metrics import accuracy_score, average_precision_score, roc_auc_score
+from scipy.stats import spearmanr
+from sklearn.metrics import (
+    accuracy_score,
+    average_precision_score,
+    mean_absolute_error,
+    r2_score,
+    roc_auc_score,
+    root_mean_squared_error,
+)
 
 from mphil.errors import DataError
-from mphil.evaluate.metrics import accuracy, average_precision, roc_auc, score
+from mphil.evaluate.metrics import accuracy, average_precision, mae, r2, rmse, roc_auc, score, spearman
 from mphil.task import Task
 
 NAN = float("nan")
@@ -142,3 +150,29 @@ def test_low_precision_logits_with_gradient():
 def test_unusable_input_is_refused(logits, y, message):
     with pytest.raises(DataError, match=message):
         score(logits, y, Task("binary", 1, "roc_auc"))
+
+
+class TestRegression:
+    @given(st.data())
+    @settings(few, max_examples=60)
+    def test_metrics_equal_scikit_learn_and_scipy(self, data):
+        values = data.draw(st.sampled_from([st.floats(-1e3, 1e3).map(lambda x: round(x, 3)), TIED]))
+        labels = np.array(data.draw(st.lists(values, min_size=2, max_size=40).filter(lambda y: max(y) > min(y))))
+        found = np.array(data.draw(st.lists(values, min_size=len(labels), max_size=len(labels))))
+        assert rmse(found, labels) == pytest.approx(root_mean_squared_error(labels, found))
+        assert mae(found, labels) == pytest.approx(mean_absolute_error(labels, found))
+        assert r2(found, labels) == pytest.approx(r2_score(labels, found), rel=1e-6, abs=1e-9)
+        expected = spearmanr(found, labels).statistic if np.ptp(found) else 0.0
+        assert spearman(found, labels) == pytest.approx(expected, abs=1e-9)
+
+    def test_undefined_is_none(self):
+        none, alike = np.zeros(0), np.full(3, 2.0)
+        assert [metric(none, none) for metric in (rmse, mae, r2, spearman)] == [None] * 4
+        assert (r2(np.arange(3.0), alike), spearman(np.arange(3.0), alike)) == (None, None)
+
+    def test_the_score_is_in_the_unit_of_the_labels_and_leaves_missing_ones_out(self):
+        task = Task("regression", 2, "mae", (10.0, 0.0), (2.0, 1.0))
+        outputs = torch.tensor([[0.5, 3.0], [0.0, 1.0], [7.0, 1.0]])
+        y = torch.tensor([[12.0, 3.0], [10.0, NAN], [NAN, NAN]])
+        assert score(outputs, y, task) == pytest.approx((0.5 + 0.0) / 2)
+        assert score(outputs, torch.full_like(y, NAN), task) is None

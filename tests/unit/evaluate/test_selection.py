@@ -20,6 +20,12 @@ def test_the_earliest_of_equals_wins():
     assert best_epoch(history(id_val=[0.1, 0.9, 0.9]), "id_val") == 11
 
 
+def test_the_lowest_of_errors_is_best():
+    records = history(id_val=[0.5, 0.2, 0.2, 0.6])
+    assert best_epoch(records, "id_val", lower=True) == 11
+    assert best_epoch(records, "id_val", window=2, lower=True) == 12
+
+
 def test_undefined_scores_are_passed_over_even_for_zero():
     assert best_epoch(history(id_val=[None, 0.0, None]), "id_val") == 11
 

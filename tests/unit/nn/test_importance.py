@@ -8,6 +8,7 @@ from torch import nn
 
 from mphil.nn.importance import decision_margin, node_contribution
 from mphil.nn.readout import readout
+from mphil.task import Task
 from tests.graphs import TASKS
 
 PTR = torch.tensor([0, 3, 4, 9])
@@ -77,3 +78,8 @@ def test_margin_by_hand():
     assert multiclass.tolist() == [2.0, 0.0]
     assert decision_margin(torch.tensor([[-2.0], [0.5]]), TASKS["binary"]).tolist() == [2.0, 0.5]
     assert decision_margin(torch.tensor([[-2.0, 1.0, 0.0, 1.0]]), TASKS["multitask"]).tolist() == [1.0]
+
+
+def test_of_a_regression_a_node_adds_to_the_predicted_value_with_its_sign():
+    task = Task("regression", 2, "rmse")
+    assert decision_margin(torch.tensor([[-3.0, 1.0]]), task).tolist() == [-1.0]

@@ -146,3 +146,23 @@ def test_probability_of_the_true_label(kind):
                 positive = reference.sigmoid(logits[b, t].item())
                 expected = positive if label == 1 else 1 - positive
             assert found[b, t].item() == pytest.approx(expected, rel=1e-12)
+
+
+class TestRegression:
+    TASK = Task("regression", 2, "rmse", (6.0, 100.0), (2.0, 50.0))
+
+    def test_squared_error_in_standard_deviations(self):
+        y = torch.tensor([[8.0, NAN], [NAN, 25.0]])
+        outputs = torch.tensor([[0.0, 9.0], [9.0, -1.0]])
+        expected = torch.tensor([[1.0, 0.0], [0.0, 0.25]])
+        assert torch.allclose(entry_losses(outputs, y, self.TASK), expected)
+        assert task_loss(outputs, y, self.TASK) == pytest.approx((1.0 + 0.25) / 2)
+
+    def test_missing_labels_have_no_gradient(self):
+        outputs = torch.randn(3, 2, requires_grad=True)
+        task_loss(outputs, torch.full((3, 2), NAN), self.TASK).backward()
+        assert outputs.grad.abs().max() == 0
+
+    def test_without_means_labels_are_taken_as_they_are(self):
+        plain = Task("regression", 1, "rmse")
+        assert task_loss(torch.tensor([[3.0]]), torch.tensor([[1.0]]), plain) == 4.0

@@ -7,7 +7,7 @@ import shutil
 
 import pytest
 import torch
-from tests.toys import SMALL, small_benchmark
+from tests.toys import SMALL, measured_benchmark, small_benchmark
 
 import mphil
 from mphil.data.loader import Loader
@@ -153,6 +153,16 @@ class TestPredictions:
                 assert row[f"prediction_{t}"] == str(int(output > 0))
                 assert float(row[f"probability_{t}"]) == pytest.approx(1 / (1 + 2.718281828459045**-output))
         assert data.store.y[graphs].isnan().any()
+
+    def test_a_regression_is_written_in_its_unit(self):
+        data = measured_benchmark(2, missing=0.5)
+        graphs, outputs = torch.tensor([7, 3]), torch.tensor([[0.0, 1.0], [-1.0, 0.5]])
+        rows = read(prediction_table(data, graphs, outputs))
+        assert list(rows[0]) == ["graph", "label_0", "predicted_0", "label_1", "predicted_1"]
+        expected = data.task.to_units(outputs.double().numpy())
+        for row, labels, values in zip(rows, data.store.y[graphs].tolist(), expected.tolist(), strict=True):
+            assert [float(row["predicted_0"]), float(row["predicted_1"])] == pytest.approx(values)
+            assert [row[f"label_{t}"] for t in range(2)] == ["" if y != y else str(y) for y in labels]
 
     def test_unknown_part(self, finished, tmp_path):
         with pytest.raises(UnknownName, match="unknown part 'ood_tset'; did you mean ood_test"):

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from tests.toys import small_benchmark, with_labels, without_part
+from tests.toys import measured_benchmark, small_benchmark, with_labels, without_part
 
 import mphil
 from mphil.config import TrainConfig
@@ -26,6 +26,7 @@ class TestBadData:
     def test_what_can_be_trained_passes(self):
         for kind in ("multiclass", "binary", "multitask"):
             check_trainable(small_benchmark(kind, missing=0.3), TrainConfig(batch_size=60))
+        check_trainable(measured_benchmark(2, missing=0.3), TrainConfig(batch_size=60))
 
     def test_batch_larger_than_the_data(self, motif):
         with pytest.raises(UsageError, match=r"train.batch_size is 121 but good-motif-basis has 120.*batch_size=30 or"):
@@ -52,6 +53,13 @@ class TestBadData:
         x[5, 3] = data.store.node_features.sizes[3]
         with pytest.raises(DataError, match="x has codes outside the vocabulary of column 3"):
             check_trainable(replace(data, store=replace(data.store, x=x)), TrainConfig(batch_size=60))
+
+    def test_an_infinite_measurement(self):
+        data = measured_benchmark()
+        y = data.store.y.clone()
+        y[3, 0] = torch.inf
+        with pytest.raises(DataError, match="a label is infinite"):
+            check_trainable(with_labels(data, y), TrainConfig(batch_size=60))
 
     def test_no_labels(self):
         data = small_benchmark()

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.contract.broken import Staged
 from tests.cuts import Cut, Cutter, assert_same, outcome
-from tests.toys import Brittle, install, small_benchmark, with_labels, without_part
+from tests.toys import Brittle, install, measured_benchmark, small_benchmark, with_labels, without_part
 
 import mphil
 from mphil.config import EncoderConfig, TrainConfig
@@ -442,3 +442,27 @@ def test_it_learns_what_can_be_learned():
 def test_the_trainer_checks_its_data(motif):
     with pytest.raises(UsageError):
         trainer_of(motif, batch_size=121)
+
+
+class TestRegression:
+    def test_it_learns_and_chooses_the_epoch_with_the_lowest_error(self):
+        data = measured_benchmark(graphs=200)
+        trainer = trainer_of(data, epochs=15, batch_size=20, lr=0.01)
+        history = trainer.fit()
+        errors = [record["scores"]["id_val"] for record in history]
+        assert trainer.best_epoch("id_val") == 1 + errors.index(min(errors))
+        assert min(errors) < 0.5 * data.task.scales[0]
+
+    def test_several_tasks_with_missing_labels(self):
+        data = measured_benchmark(2, missing=0.4, graphs=200)
+        trainer = trainer_of(data, method="mphil+", epochs=12, batch_size=20, lr=0.01)
+        scores = [record["scores"]["id_val"] for record in trainer.fit()]
+        assert trainer.best_epoch("id_val") == 1 + scores.index(max(scores))
+        assert max(scores) > 0.5
+
+    def test_methods_that_cannot_name_those_that_can(self):
+        data = measured_benchmark()
+        with pytest.raises(
+            UsageError, match=r"vrex is not defined for regression .* methods that can: .*erm, .*mphil\+"
+        ):
+            trainer_of(data, method="vrex")

@@ -2,7 +2,7 @@
 
 import { explain, Problem } from "./api.js";
 import { byId, count, decimals, make, picture, verdict } from "./elements.js";
-import { cellsOf, nameOf, plausible, plausibleName, probabilityName } from "./table.js";
+import { cellsOf, intervalName, isRegression, nameOf, plausible, plausibleName, probabilityName } from "./table.js";
 
 const dialog = byId("details");
 const body = byId("details-body");
@@ -71,10 +71,14 @@ const glow = (told, model) => `Atoms glow as ${told.scored_by} says.`
   + (model.targets.length > 1 ? " Atoms and changes are averaged over all targets." : "");
 
 function facts(cells, model, target) {
-  const entries = [["Prediction", model.targets.length > 1 ? `${target}: ${cells.prediction}` : cells.prediction],
-    [probabilityName(model), decimals(cells.probability, 3)]];
+  const entries = [["Prediction", model.targets.length > 1 ? `${target}: ${cells.prediction}` : cells.prediction]];
+  if (isRegression(model)) {
+    if (model.coverage !== null) entries.push([intervalName(model), cells.interval ?? "–"]);
+  } else {
+    entries.push([probabilityName(model), decimals(cells.probability, 3)]);
+    if (model.coverage !== null) entries.push([plausibleName(model), plausible(cells.set)]);
+  }
   if (cells.uncertainty !== null) entries.push(["Spread of the models", decimals(cells.uncertainty, 3)]);
-  if (model.coverage !== null) entries.push([plausibleName(model), plausible(cells.set)]);
   if (model.domains) entries.push(["Domain", verdict(cells.domain)]);
   if (cells.reason) entries.push(["Why", cells.reason]);
   entries.push(["Distance from training", decimals(cells.score, 3)]);
@@ -102,7 +106,8 @@ function parts(reasons, large, model) {
       make("td", { className: "number" }, `${part.change < 0 ? "−" : "+"}${Math.abs(part.change).toFixed(3)}`));
   });
   const heads = [["Part", ""], ["Kind", ""], ["Importance", "number"], ["Change", "number"]];
-  const caption = `Parts, the most coloured first. Change: what becomes of the ${probabilityName(model).replace("P", "p")} without the part. Press a part to outline it.`;
+  const shown = isRegression(model) ? "predicted number" : probabilityName(model).replace("P", "p");
+  const caption = `Parts, the most coloured first. Change: what becomes of the ${shown} without the part. Press a part to outline it.`;
   const told = reasons.disagreement ? make("p", { className: "note" }, reasons.disagreement) : null;
   return make("div", {}, told, make("div", { className: "scroll parts", role: "region", label: "Parts of the molecule", tabIndex: 0 },
     make("table", {}, make("caption", {}, caption),

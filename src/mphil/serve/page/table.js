@@ -6,8 +6,10 @@ import { byId, count, decimals, make, picture, plural, verdict } from "./element
 export function cellsOf(row, model, target) {
   const suffix = model.targets.length > 1 ? `_${target}` : "";
   const own = (name) => row.cells[`${name}${suffix}`] ?? null;
+  const value = own("predicted"), lower = own("lower");
   return {
-    prediction: own("prediction"),
+    prediction: value === null ? own("prediction") : figures(value),
+    interval: lower === null ? null : `${figures(lower)} to ${figures(own("upper"))}`,
     probability: own("probability"),
     uncertainty: own("uncertainty"),
     set: own("conformal_set"),
@@ -22,8 +24,15 @@ export function cellsOf(row, model, target) {
   };
 }
 
+/* A measured number with four significant figures. */
+const figures = (value) => String(Number(value.toPrecision(4)));
+
 export const probabilityName = (model) =>
   model.task === "multiclass" ? "Probability" : `Probability of ${model.classes[1]}`;
+
+export const isRegression = (model) => model.task === "regression";
+
+export const intervalName = (model) => `Interval (${Math.round(100 * model.coverage)}\u00a0%)`;
 
 export const plausibleName = (model) => `Plausible (${Math.round(100 * model.coverage)}\u00a0%)`;
 
@@ -37,8 +46,9 @@ export function plausible(set) {
 export const nameOf = (row) => row.name || `Row ${count(row.row)}`;
 
 function headings(model) {
-  const shown = [["Molecule", ""], ["Decisive atoms", ""], ["Prediction", ""], [probabilityName(model), "number"]];
-  if (model.coverage !== null) shown.push([plausibleName(model), ""]);
+  const shown = [["Molecule", ""], ["Decisive atoms", ""], ["Prediction", ""]];
+  if (!isRegression(model)) shown.push([probabilityName(model), "number"]);
+  if (model.coverage !== null) shown.push([isRegression(model) ? intervalName(model) : plausibleName(model), ""]);
   if (model.domains) shown.push(["Domain", ""]);
   shown.push(["Nearest in training", ""], ["Similarity", "number"]);
   return shown;
@@ -83,9 +93,11 @@ function answer(row, cells, model) {
   const shown = [
     cell("Decisive atoms", drawn, "wide"),
     cell("Prediction", make("strong", {}, cells.prediction)),
-    cell(probabilityName(model), decimals(cells.probability), "number"),
   ];
-  if (model.coverage !== null) shown.push(cell("Plausible", plausible(cells.set)));
+  if (!isRegression(model)) shown.push(cell(probabilityName(model), decimals(cells.probability), "number"));
+  if (model.coverage !== null) {
+    shown.push(isRegression(model) ? cell("Interval", cells.interval ?? "–") : cell("Plausible", plausible(cells.set)));
+  }
   if (model.domains) shown.push(cell("Domain", verdict(cells.domain)));
   shown.push(cell("Nearest in training", near, "wide"), cell("Similarity", decimals(cells.similarity), "number"));
   return shown;
