@@ -63,7 +63,8 @@ def methods() -> str:
         cls = METHODS[name]
         summary = (inspect.getdoc(inspect.getmodule(cls)) or "").splitlines()[0].partition(": ")[2]
         needs, tasks = ", ".join(sorted(cls.needs)) or "-", ", ".join(sorted(cls.tasks))
-        spent = " / ".join(f"{cost[name][on]:.1f}" if on in cost[name] else "-" for on in ("motif", "molecules"))
+        spent = cost.get(name, {})  # a new method has not been measured yet
+        spent = " / ".join(f"{spent[on]:.1f}" if on in spent else "-" for on in ("motif", "molecules"))
         pages.append(row(f"[{name}](#{anchor(name)})", summary, needs, tasks, spent))
     return "\n".join([*pages, "", *map(method, METHODS)])
 

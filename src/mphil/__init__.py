@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from mphil.benchmarks.base import Benchmark, benchmark
+    from mphil.benchmarks.pyg import from_pyg
     from mphil.data.split import Split
     from mphil.data.store import GraphStore
     from mphil.estimator import MPHILClassifier
@@ -33,6 +34,7 @@ _HOMES = {
     "Task": "mphil.task",
     "benchmark": "mphil.benchmarks.base",
     "compare": "mphil.evaluate.compare",
+    "from_pyg": "mphil.benchmarks.pyg",
     "load": "mphil.predictor",
     "study": "mphil.lab.study",
     "train": "mphil.training.run",
@@ -50,6 +52,7 @@ __all__ = [
     "Task",
     "benchmark",
     "compare",
+    "from_pyg",
     "load",
     "study",
     "train",

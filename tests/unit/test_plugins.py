@@ -68,7 +68,9 @@ def test_failures_name_the_variable_and_the_entry(listed, tmp_path, content, mes
     if content is not None:
         file.write_text(content)
     listed(str(file))
-    with pytest.raises(UsageError, match=rf"MPHIL_PLUGINS: .*plugged_wrong.py cannot be imported: {message}"):
+    with pytest.raises(
+        UsageError, match=rf"plugged_wrong.py \(--plugin or MPHIL_PLUGINS\) cannot be imported: {message}"
+    ):
         load_plugins()
     assert "plugged_wrong" not in sys.modules
 

@@ -13,6 +13,7 @@ from pydantic import Field, model_validator
 from torch import Tensor
 
 from mphil.config import EncoderConfig, NamedArgs, Settings
+from mphil.plugins import Plugin
 from mphil.task import Task
 from mphil.trust.calibration import Calibration
 from mphil.trust.conformal import Conformal
@@ -65,6 +66,7 @@ class BundleConfig(Settings):
         data: the file, its rows and its split, for the reader.
         versions: of the packages that made it.
         numerics: version of the numerics it was trained with; 0 when that had no number yet.
+        plugins: code outside mphil that the model needs.
     """
 
     task: Task
@@ -79,6 +81,7 @@ class BundleConfig(Settings):
     data: dict[str, Any]
     versions: dict[str, str]
     numerics: int = Field(0, ge=0)
+    plugins: tuple[Plugin, ...] = ()
 
     @model_validator(mode="after")
     def _every_answer_has_a_name(self) -> BundleConfig:

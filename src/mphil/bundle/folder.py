@@ -42,6 +42,7 @@ from mphil.errors import IntegrityError, MphilError, UsageError
 from mphil.limits import MAX_REFERENCE_BYTES
 from mphil.methods.base import build_method
 from mphil.nn.encoders import encoder_class
+from mphil.training.plugged import check_plugins
 from mphil.trust.calibration import Calibration
 from mphil.trust.conformal import Conformal
 from mphil.trust.ood import Bands
@@ -142,6 +143,7 @@ def _config(folder: Path, data: bytes) -> BundleConfig:
 
 def _check_model(folder: Path, config: BundleConfig, state: Mapping[str, Tensor]) -> None:
     """The weights are those of the model that the settings describe; no memory is taken for it before that is known."""
+    check_plugins(str(folder), config.plugins)
     try:
         encoder_class(config.encoder.kind)
     except UsageError as error:

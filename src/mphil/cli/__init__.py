@@ -21,6 +21,7 @@ from mphil.cli import (
     export,
     lab,
     methods,
+    new,
     predict,
     serve,
     train,
@@ -53,7 +54,22 @@ def _options(
     pass
 
 
-for verb in (demo, train, evaluate, predict, explain, serve, export, benchmarks, methods, encoders, check, lab, doctor):
+for verb in (
+    demo,
+    train,
+    evaluate,
+    predict,
+    explain,
+    serve,
+    export,
+    benchmarks,
+    methods,
+    encoders,
+    check,
+    lab,
+    new,
+    doctor,
+):
     verb.add_to(app)
 
 

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from mphil.cli import show
+from mphil.cli.plugging import Plugins
 
 
 def add_to(app: typer.Typer) -> None:
@@ -17,6 +18,7 @@ def add_to(app: typer.Typer) -> None:
 def evaluate(
     run: Annotated[Path, typer.Argument(help="Folder of a run.")],
     selection: Annotated[str, typer.Option(help="Rule that chose the epoch: ood_val or id_val.")] = "ood_val",
+    plugin: Plugins = None,
     json: Annotated[bool, typer.Option("--json", help="Print the scores as JSON.")] = False,
 ) -> None:
     """Score the saved model of a run on every part of its benchmark."""

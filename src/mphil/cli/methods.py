@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from mphil.cli import show
+from mphil.cli.plugging import Plugins
 
 verb = typer.Typer(no_args_is_help=False, invoke_without_command=True)
 
@@ -21,15 +22,20 @@ def add_to(app: typer.Typer) -> None:
 
 @verb.callback(epilog="Example: mphil methods show mphil")
 def methods(
-    context: typer.Context, json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False
+    context: typer.Context,
+    plugin: Plugins = None,
+    json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False,
 ) -> None:
     """List all methods; `mphil methods show NAME` explains one."""
     if context.invoked_subcommand is None:
-        list_all(json)
+        list_all(json=json)
 
 
 @verb.command("list", epilog="Example: mphil methods list --json")
-def list_all(json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False) -> None:
+def list_all(
+    plugin: Plugins = None,
+    json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False,
+) -> None:
     """All methods with what they need and what they are defined for."""
     from mphil.methods import METHODS
 
@@ -48,6 +54,7 @@ def list_all(json: Annotated[bool, typer.Option("--json", help="Print as JSON.")
 @verb.command("show", epilog="Example: mphil methods show mphil")
 def show_one(
     name: Annotated[str, typer.Argument(help="Name of a method.")],
+    plugin: Plugins = None,
     json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False,
 ) -> None:
     """Explain a method: its formula, what it needs and costs, its hyperparameters and presets."""

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from mphil.cli import show
+from mphil.cli.plugging import Plugins
 from mphil.errors import DataError, UsageError
 
 
@@ -49,6 +50,7 @@ def predict(
     selection: Annotated[str, typer.Option(help="With a run: rule that chose the epoch, ood_val or id_val.")] = (
         "ood_val"
     ),
+    plugin: Plugins = None,
     json: Annotated[bool, typer.Option("--json", help="Print a summary as JSON.")] = False,
 ) -> None:
     """Answer every row of a table: prediction, probability, plausible classes, how far from training, nearest molecule.

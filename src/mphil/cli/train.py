@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from mphil.cli import show
+from mphil.cli.plugging import Plugins
 from mphil.cli.reading import ActiveBelow, DateFormat, Smiles, Standardise, Targets, TestFile, Threshold
 from mphil.errors import UsageError
 
@@ -65,6 +66,7 @@ def train(
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on with the benchmark run in this folder; with FILE that is always so.")
     ] = False,
+    plugin: Plugins = None,
     json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
     """Train on your own file and write a bundle to predict with, or train on a benchmark.
@@ -196,6 +198,7 @@ def _data(file: Path | None, benchmark: str | None, told: dict[str, Any]) -> dic
 
 def resume(
     run: Annotated[Path, typer.Argument(help="Folder of a run.")],
+    plugin: Plugins = None,
     json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
     """Go on with a run that was interrupted, from its last checkpoint; the result is the same as without."""

@@ -157,7 +157,7 @@ def evaluating(method: nn.Module) -> Iterator[None]:
         method.train(was_training)
 
 
-METHODS: Registry[type[Method]] = Registry("method", "mphil.methods")
+METHODS: Registry[type[Method]] = Registry("method", "mphil.methods", group="mphil.methods")
 M = TypeVar("M", bound=type[Method])
 ALL_TASKS: tuple[Kind, ...] = ("multiclass", "binary", "multitask")
 
@@ -191,7 +191,7 @@ def register(
         cls.tasks = frozenset(kind for kind in ALL_TASKS if kind not in cls.refuses)
         cls.search_space, cls.presets = dict(search_space or {}), dict(presets or {})
         cls.parallel = parallel
-        METHODS.add(name, cls)
+        METHODS.add(name, cls, cls.__module__)
         return cls
 
     return add

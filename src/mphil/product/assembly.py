@@ -27,6 +27,7 @@ from mphil.product.fitting import fit_trust, measure
 from mphil.product.forest import TESTED
 from mphil.provenance import NUMERICS, versions
 from mphil.training.checkpoint import Checkpoints
+from mphil.training.plugged import model_plugins
 from mphil.training.run import Run
 from mphil.trust.calibration import Calibration
 from mphil.trust.neighbours import most_similar
@@ -171,4 +172,5 @@ def _bundle_config(prepared: Prepared, run: Run) -> BundleConfig:
         data=facts,
         versions=versions(),
         numerics=NUMERICS,
+        plugins=tuple(model_plugins(config.method.name, config.encoder.kind)),
     )
