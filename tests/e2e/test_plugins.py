@@ -38,20 +38,7 @@ third-motif = "third_party"
 """
 TRAIN = ("train", "--benchmark", "third-motif", "--method", "third-erm", *QUICK, "--out", "run")
 LAB = ("lab", "run", "suite.toml", "--out", "records", "--runs", "runs", "--dirty")
-TUNE = (
-    "lab",
-    "tune",
-    "third-erm",
-    "third-motif",
-    "--trials",
-    "2",
-    *QUICK,
-    "--out",
-    "tuned",
-    "--runs",
-    "runs",
-    "--dirty",
-)
+TUNE = ("lab", "tune", "third-erm", "third-motif", "--trials", "2", *QUICK, "--runs", "runs", "--dirty", "--out", "t")
 REPORT = ("lab", "report", "suite.toml", "--records", "records", "--out", "report")
 
 

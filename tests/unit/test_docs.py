@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+import mphil
 from mphil.methods import METHODS, register
 from mphil.methods.erm import ERM
 
@@ -57,3 +58,18 @@ def test_the_example_of_a_callback_runs(capsys):
     exec(example, {})
     told = capsys.readouterr().out.splitlines()
     assert [line.partition(" {")[0] for line in told] == ["step 2 of 6", "1", "step 4 of 6", "step 6 of 6", "2"]
+
+
+def test_the_examples_of_plugins_run(plugged, monkeypatch):
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "plugins.md").read_text(), re.DOTALL)
+    (focused,) = [block for block in blocks if "class Focused" in block]
+    exec(focused, {"__name__": "focused_example"})
+    assert METHODS["focused"].search_space == {"weight": [0.1, 1.0, 10.0]}
+
+    graphs = mphil.benchmark("good-motif-basis", graphs=100).store.to_pyg()
+    monkeypatch.setattr("torch_geometric.datasets.TUDataset", lambda folder, name: graphs)
+    (mutag,) = [block for block in blocks if "TUDataset" in block]
+    assert len(mutag.strip().splitlines()) == 10
+    exec(mutag, {"__name__": "mutag_example"})
+    run = mphil.train("mutag", "focused", encoder={"width": 4}, train={"epochs": 1, "batch_size": 20})
+    assert run.config.benchmark.args == {"folder": "data"}

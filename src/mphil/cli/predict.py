@@ -63,7 +63,7 @@ def predict(
     molecules = _molecules(given or [])
     file = Path(given[0]) if given and not molecules else None
     bundle = _bundle(model)
-    if bundle is None:
+    if bundle is None or (not given and bundle != model and (model / "config.json").exists()):
         if given:
             raise UsageError(f"{model} is no bundle: make one with `mphil train FILE`, or leave out {given[0]}")
         _predict_run(model, part, selection, out, json=json)

@@ -209,11 +209,13 @@ def resume(
 
 
 def _execute(settings: Any, data: Any, folder: Path, *, resume: bool, json: bool) -> None:
+    from mphil.product.runs import write_run_bundle
     from mphil.training.distributed import is_first
     from mphil.training.run import execute
 
     try:
         finished = execute(settings, data, folder, resume=resume)
+        bundle = write_run_bundle(finished) if is_first() and settings.benchmark.name != "own-data" else None
     except KeyboardInterrupt:
         if is_first() and (folder / "config.json").exists():
             typer.echo(f"stopped; everything so far is saved. Go on with: mphil resume {folder}", err=True)
@@ -225,4 +227,8 @@ def _execute(settings: Any, data: Any, folder: Path, *, resume: bool, json: bool
         return
     show.score_table(finished.result)
     typer.echo(f"{finished.result['seconds']:.0f} s of training; result: {folder / 'result.json'}")
-    typer.echo(f"next: mphil evaluate {folder} · mphil predict {folder} --part ood_test")
+    if bundle is None:
+        typer.echo(f"next: mphil evaluate {folder} · mphil predict {folder} --part ood_test")
+        return
+    typer.echo(f"bundle: {bundle}   card: {bundle / 'card.html'}")
+    typer.echo(f"next: mphil evaluate {bundle} · mphil predict {folder} --part ood_test")

@@ -150,13 +150,15 @@ def _bundle_config(prepared: Prepared, run: Run) -> BundleConfig:
         "split_digest": run.result["split_digest"],
         "settings": config.train.model_dump(mode="json"),
     }
+    drugood = data.store.node_features.schema == SCHEMAS["drugood"].name
+    features: Literal["good", "drugood"] = "drugood" if drugood else FEATURES
     standardised = bool(own.survey.reading.get("standardised"))
     reading = MoleculeReading(
         column=own.column,
         fragments="largest organic" if standardised else "kept",
         standardised=PARENT if standardised else "none",
-        features=FEATURES,
-        featuriser=SCHEMAS[FEATURES].name,
+        features=features,
+        featuriser=SCHEMAS[features].name,
         fingerprint=NAME,
     )
     return BundleConfig(
