@@ -15,7 +15,7 @@ from typing import Any, get_args
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from pydantic import ValidationError
+from pydantic import TypeAdapter, ValidationError
 from safetensors import SafetensorError
 from safetensors.numpy import load as parse_arrays
 from safetensors.numpy import save as render_arrays
@@ -42,6 +42,7 @@ from mphil.errors import IntegrityError, MphilError, UsageError
 from mphil.limits import MAX_REFERENCE_BYTES
 from mphil.methods.base import build_method
 from mphil.nn.encoders import encoder_class
+from mphil.plugins import Plugin
 from mphil.training.plugged import check_plugins
 from mphil.trust.calibration import Calibration
 from mphil.trust.conformal import Conformal
@@ -123,6 +124,11 @@ def _rendered_state(state: Mapping[str, Tensor]) -> bytes:
 def _config(folder: Path, data: bytes) -> BundleConfig:
     values = _object(folder / CONFIG, data)
     try:
+        plugins = TypeAdapter(tuple[Plugin, ...]).validate_python(values.get("plugins", ()))
+    except ValidationError as error:
+        raise _unusable(folder / CONFIG, f"plugins: {error.errors()[0]['msg']}") from None
+    check_plugins(str(folder), plugins)
+    try:
         config = BundleConfig.model_validate(values)
     except (ValidationError, MphilError) as error:
         reason = error.errors()[0]["msg"] if isinstance(error, ValidationError) else str(error)
@@ -143,7 +149,6 @@ def _config(folder: Path, data: bytes) -> BundleConfig:
 
 def _check_model(folder: Path, config: BundleConfig, state: Mapping[str, Tensor]) -> None:
     """The weights are those of the model that the settings describe; no memory is taken for it before that is known."""
-    check_plugins(str(folder), config.plugins)
     try:
         encoder_class(config.encoder.kind)
     except UsageError as error:

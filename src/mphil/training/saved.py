@@ -25,8 +25,8 @@ from mphil.training.trainer import RULES
 
 def stored_run(folder: Path) -> tuple[RunConfig, Benchmark]:
     """Settings and data of the run in a folder, the data built anew and checked to be the same."""
-    config, identity = read_run_config(folder)
     check_plugins(str(folder), read_run_plugins(folder))
+    config, identity = read_run_config(folder)
     try:
         data = benchmark(config.benchmark.name, **config.benchmark.args)
     except UsageError as error:
