@@ -18,9 +18,10 @@ if TYPE_CHECKING:
     from mphil.lab.study import study
     from mphil.methods.base import Method
     from mphil.predictor import Predictor, load
+    from mphil.product.runs import train
     from mphil.task import Task
     from mphil.training.callbacks import Callback
-    from mphil.training.run import Run, train
+    from mphil.training.run import Run
 
 _HOMES = {
     "Benchmark": "mphil.benchmarks.base",
@@ -37,7 +38,7 @@ _HOMES = {
     "from_pyg": "mphil.benchmarks.pyg",
     "load": "mphil.predictor",
     "study": "mphil.lab.study",
-    "train": "mphil.training.run",
+    "train": "mphil.product.runs",
 }
 
 __all__ = [

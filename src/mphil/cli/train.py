@@ -215,7 +215,7 @@ def _execute(settings: Any, data: Any, folder: Path, *, resume: bool, json: bool
 
     try:
         finished = execute(settings, data, folder, resume=resume)
-        bundle = write_run_bundle(finished) if is_first() and settings.benchmark.name != "own-data" else None
+        bundle = write_run_bundle(finished) if is_first() else None
     except KeyboardInterrupt:
         if is_first() and (folder / "config.json").exists():
             typer.echo(f"stopped; everything so far is saved. Go on with: mphil resume {folder}", err=True)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import wraps
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, ParamSpec, cast
 
 import numpy as np
 import torch
@@ -23,21 +24,46 @@ from mphil.errors import IntegrityError, MphilError, UsageError
 from mphil.evaluate.metrics import score
 from mphil.predictor import load
 from mphil.product.assembly import Prepared, Rule, assemble
+from mphil.training.distributed import is_first
 from mphil.training.run import Run
+from mphil.training.run import train as train_run
 
 BUNDLE = "bundle"
 COLUMN = "smiles"
+FILE = "own-data"
+P = ParamSpec("P")
+
+
+def _bundled(function: Callable[P, Run]) -> Callable[P, Run]:
+    """A function that trains, and writes a bundle if the run has a folder."""
+
+    @wraps(function)
+    def train_and_bundle(*args: P.args, **kwargs: P.kwargs) -> Run:
+        run = function(*args, **kwargs)
+        if run.folder is not None and is_first():
+            write_run_bundle(run)
+        return run
+
+    return train_and_bundle
+
+
+train = _bundled(train_run)
+"""Train a method on a benchmark; with `out`, the run and its bundle are written there."""
 
 
 def write_run_bundle(run: Run) -> Path | None:
-    """Write the bundle of a finished run into its folder; None if no epoch could be chosen.
+    """Write the bundle of a finished run into its folder.
 
     Args:
         run: a run on a benchmark, with a folder.
+
+    Returns:
+        The folder of the bundle; None if no epoch could be chosen, or if the data are a file: how its rows were read is
+        known to `train_product` alone.
     """
     if run.folder is None:
         raise UsageError("the run has no folder; train with `out`")
-    if not run.result["selections"]:
+    if not run.result["selections"] or run.config.benchmark.name == FILE:
         return None
     path = run.folder / BUNDLE
     write_bundle(path, bundle_run(run))

@@ -77,7 +77,8 @@ def train(
         method: name of a method, or `{"name": "mphil", "temperature": 0.2}` to set hyperparameters.
         seed: of initialisation, order and dropout.
         preset: named hyperparameters of the method.
-        out: folder for checkpoints, logs and the result; without it nothing is written.
+        out: folder for checkpoints, logs and the result, and `mphil.train` also writes a bundle there; without it
+            nothing is written.
         resume: go on with the run in `out` if there is one.
         callbacks: who is told of every step and epoch; of several processes, those of the first.
         sections: settings by section, as in a settings file: `train={"epochs": 20}, encoder={"width": 64}`, and

@@ -21,14 +21,14 @@ def graphs(tmp_path_factory):
     """A run on graphs that are no molecules, with its bundle."""
     folder = tmp_path_factory.mktemp("graphs") / "run"
     run = mphil.train("good-motif-basis", "mphil", benchmark={"graphs": 150}, out=folder, **SETTINGS)
-    return run, write_run_bundle(run)
+    return run, run.folder / "bundle"
 
 
 @pytest.fixture(scope="module")
 def molecules(tmp_path_factory):
     folder = tmp_path_factory.mktemp("molecules") / "run"
     run = mphil.train("decoy-scaffold", "erm", benchmark={"graphs": 150}, out=folder, **SETTINGS)
-    return run, write_run_bundle(run)
+    return run, run.folder / "bundle"
 
 
 def test_the_bundle_has_the_chosen_weights_and_scores(graphs):
@@ -94,7 +94,7 @@ def test_molecules_without_smiles_are_refused(molecules):
 def test_test_parts_that_must_not_be_scored_are_not(tmp_path):
     settings = {"encoder": {"width": 4}, "train": {"epochs": 1, "batch_size": 24, "scored": "validation"}}
     run = mphil.train("good-motif-basis", "erm", benchmark={"graphs": 120}, out=tmp_path / "run", **settings)
-    bundle = read_bundle(write_run_bundle(run))
+    bundle = read_bundle(run.folder / "bundle")
     assert bundle.config.data["parts"]["ood_test"] == 0
     assert bundle.metrics["scores"] == {"erm": {"id_test": None, "ood_test": None}}
 
