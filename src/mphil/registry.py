@@ -61,8 +61,8 @@ class Registry(Generic[T]):
         """
         if module and self._package and not self._is_ours(module):
             self._import_package()  # a name of ours is taken, even if nobody has asked for it yet
-        if name in self._entries and not module == self._modules[name] == INTERACTIVE:
-            owner = self._modules[name]
+        if name in self._entries and not module == self._modules.get(name) == INTERACTIVE:
+            owner = self._modules.get(name, "")
             raise UsageError(
                 f"{self.kind} {name!r} is registered twice"
                 + (f", by {owner} and by {module}; give one of them another name" if owner and module else "")
@@ -93,7 +93,7 @@ class Registry(Generic[T]):
 
     def plugin(self, name: str) -> Plugin | None:
         """What is known of an entry that another package or file has added; None for our own."""
-        module = self._modules[name] if name in self else ""
+        module = self._modules.get(name, "") if name in self else ""
         return None if not module or self._is_ours(module) else describe(self.kind, name, module, self.group)
 
     def _is_ours(self, module: str) -> bool:

@@ -202,8 +202,14 @@ def resume(
     json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
     """Go on with a run that was interrupted, from its last checkpoint; the result is the same as without."""
+    from mphil.product.place import MARKER
     from mphil.training.saved import stored_run
 
+    if (run / MARKER).exists():
+        raise UsageError(
+            f"{run} holds a training on a file; give the same `mphil train FILE` command again: it goes on where it "
+            "stopped"
+        )
     settings, data = stored_run(run)
     _execute(settings, data, run, resume=True, json=json)
 
