@@ -6,6 +6,7 @@ import hashlib
 import importlib
 import importlib.util
 import os
+import shlex
 import sys
 from collections.abc import Iterable
 from functools import lru_cache
@@ -19,7 +20,8 @@ from mphil.errors import MphilError, UsageError
 VARIABLE = "MPHIL_PLUGINS"
 """Environment variable: modules or files, separated by commas. Processes that are started here inherit it."""
 
-Text = Field("", max_length=1_000)
+Text = Field("", max_length=1_000, pattern=r"^[^\x00-\x1f\x7f]*$")
+"""A stored file may hold anything; what is shown on a terminal has no control characters."""
 
 
 class Plugin(BaseModel):
@@ -49,10 +51,10 @@ class Plugin(BaseModel):
     def remedy(self) -> str:
         """What to do where it is missing."""
         if self.package:
-            return f"install the package: pip install '{self.package}=={self.version}'"
+            return f"install the package: pip install {shlex.quote(f'{self.package}=={self.version}')}"
         if self.file:
-            return f"give the file that defines it: --plugin {self.file}"
-        return "it was defined in an interactive session: put it into a file and give that with --plugin"
+            return f"give the file that defines it: --plugin {shlex.quote(self.file)}"
+        return "put its definition, which was given in an interactive session, into a file for --plugin"
 
 
 def add_plugins(files: Iterable[Path]) -> None:

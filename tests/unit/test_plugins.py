@@ -140,7 +140,7 @@ class TestPackages:
         assert plugin == describe("method", "third-erm", "third_party", "mphil.methods")
         assert (plugin.file, plugin.package, plugin.version) == ("third_party.py", "mphil-third", "0.1")
         assert plugin.digest == hashlib.sha256(SOURCE.encode()).hexdigest()
-        assert plugin.remedy == "install the package: pip install 'mphil-third==0.1'"
+        assert plugin.remedy == "install the package: pip install mphil-third==0.1"
         assert METHODS.plugin("erm") is None
         assert METHODS.plugin("unknown") is None
 

@@ -44,7 +44,8 @@ def check_plugins(owner: str, plugins: Iterable[Plugin]) -> None:
         if found is None:
             raise UsageError(
                 f"{owner}: the {wanted.kind} {wanted.name!r} is no part of mphil, and its plug-in (module "
-                f"{wanted.module}, SHA-256 {wanted.digest[:12] or 'unknown'}) is not loaded; {wanted.remedy}"
+                f"{wanted.module}, SHA-256 {wanted.digest[:12] or 'unknown'}) is not loaded; if you trust it, "
+                f"{wanted.remedy}"
             )
         if wanted.digest and found.digest and found.digest != wanted.digest:
             _LOG.warning(

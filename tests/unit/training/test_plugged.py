@@ -12,7 +12,7 @@ from tests.plugged import SOURCE, forgotten
 import mphil
 from mphil.bundle import read_bundle, write_bundle
 from mphil.errors import IntegrityError, UsageError
-from mphil.plugins import add_plugins
+from mphil.plugins import Plugin, add_plugins
 from mphil.training.plugged import check_plugins, model_plugins
 from mphil.training.run import read_run_plugins
 from mphil.training.saved import evaluate_run, stored_run
@@ -67,7 +67,7 @@ def test_a_run_of_our_own_things_needs_none(tmp_path):
     assert stored_run(run.folder)[0] == run.config
 
 
-@pytest.mark.parametrize("plugins", [5, [5], [{"kind": 5}], [{"other": "x"}], "text"])
+@pytest.mark.parametrize("plugins", [5, [5], [{"kind": 5}], [{"other": "x"}], "text", [{"name": "\x1b[2J"}]])
 def test_a_damaged_list_is_named(tmp_path, plugins):
     (tmp_path / "config.json").write_text(json.dumps({"plugins": plugins}))
     with pytest.raises(IntegrityError, match=r"config\.json cannot be read"):
@@ -94,3 +94,11 @@ def test_a_class_that_is_named_by_its_module(tmp_path):
     (found,) = model_plugins("erm", "somewhere.else_:Net")
     assert (found.kind, found.name, found.module) == ("encoder", "somewhere.else_:Net", "somewhere.else_")
     check_plugins("run", [found])  # its module is looked for when the encoder is built
+
+
+def test_what_a_stored_file_says_is_shown_as_one_word():
+    hostile = Plugin(kind="method", name="x", package="a; rm -rf ~", version="1")
+    with pytest.raises(UsageError, match=r"if you trust it, install the package: pip install 'a; rm -rf ~==1'"):
+        check_plugins("bundle", [hostile])
+    with pytest.raises(UsageError, match="given in an interactive session"):
+        check_plugins("run", [Plugin(kind="benchmark", name="x", module="__main__")])
