@@ -6,7 +6,7 @@ import inspect
 import json
 import re
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 from statistics import mean, stdev
@@ -26,6 +26,7 @@ from mphil.lab.report.document import Document, Table
 from mphil.lab.report.markdown import table_text
 from mphil.lab.report.write import make_document
 from mphil.methods import METHODS
+from mphil.methods.base import summary
 from mphil.provenance import NUMERICS
 
 FOLDER = Path(__file__).parent / "reference"
@@ -52,7 +53,7 @@ def row(*cells: object) -> str:
     return "| " + " | ".join(str(cell).replace("|", "\\|") for cell in cells) + " |"
 
 
-def methods() -> str:
+def methods(names: Iterable[str] = METHODS) -> str:
     cost = json.loads(COST.read_text())
     pages = [
         "# Methods\n",
@@ -61,14 +62,13 @@ def methods() -> str:
         row("method", "what it does", "needs", "tasks", "cost"),
         row(*["---"] * 5),
     ]
-    for name in METHODS:
+    for name in names:
         cls = METHODS[name]
-        summary = (inspect.getdoc(inspect.getmodule(cls)) or "").splitlines()[0].partition(": ")[2]
         needs, tasks = ", ".join(sorted(cls.needs)) or "-", ", ".join(sorted(cls.tasks))
-        measured = cost.get(name, {})
-        spent = " / ".join(f"{measured[on]:.1f}" if on in measured else "-" for on in ("motif", "molecules"))
-        pages.append(row(f"[{name}](#{anchor(name)})", summary, needs, tasks, spent))
-    return "\n".join([*pages, "", *map(method, METHODS)])
+        times = cost.get(name, {})  # a new method has not been measured yet
+        spent = " / ".join(f"{times[on]:.1f}" if on in times else "-" for on in ("motif", "molecules"))
+        pages.append(row(f"[{name}](#{anchor(name)})", summary(cls), needs, tasks, spent))
+    return "\n".join([*pages, "", *map(method, names)])
 
 
 def heading(name: str) -> str:
@@ -336,9 +336,9 @@ def errors() -> str:
     )
 
 
-def pages() -> dict[str, str]:
-    """File name to its text."""
-    texts = {"methods": methods(), "benchmarks": benchmarks(), "settings": settings(), "commands": commands()}
+def pages(names: Iterable[str] = METHODS) -> dict[str, str]:
+    """File name to its text; methods other than these are left out."""
+    texts = {"methods": methods(names), "benchmarks": benchmarks(), "settings": settings(), "commands": commands()}
     texts |= {"errors": errors()}
     texts |= {"results": results(), "faithfulness": faithfulness()}
     texts |= {"speed": speed(), "screening": screening()}

@@ -45,6 +45,16 @@ def product(tmp_path_factory: pytest.TempPathFactory):
 
 
 @pytest.fixture
+def plugged(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """What a test registers or lists as a plug-in is forgotten afterwards."""
+    from tests.plugged import forgotten
+
+    monkeypatch.setenv("MPHIL_PLUGINS", "")
+    with forgotten():
+        yield
+
+
+@pytest.fixture
 def shared_data(monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder with the publishers' files, which the tested code then finds too; without it the test is skipped."""
     beside = Path(__file__).resolve().parents[2] / "shared" / "data"

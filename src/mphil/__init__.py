@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from mphil.benchmarks.base import Benchmark, benchmark
+    from mphil.benchmarks.pyg import from_pyg
     from mphil.data.split import Split
     from mphil.data.store import GraphStore
     from mphil.estimator import MPHILClassifier, MPHILRegressor
@@ -17,9 +18,10 @@ if TYPE_CHECKING:
     from mphil.lab.study import study
     from mphil.methods.base import Method
     from mphil.predictor import Predictor, load
+    from mphil.product.runs import train
     from mphil.task import Task
     from mphil.training.callbacks import Callback
-    from mphil.training.run import Run, train
+    from mphil.training.run import Run
 
 _HOMES = {
     "Benchmark": "mphil.benchmarks.base",
@@ -34,9 +36,10 @@ _HOMES = {
     "Task": "mphil.task",
     "benchmark": "mphil.benchmarks.base",
     "compare": "mphil.evaluate.compare",
+    "from_pyg": "mphil.benchmarks.pyg",
     "load": "mphil.predictor",
     "study": "mphil.lab.study",
-    "train": "mphil.training.run",
+    "train": "mphil.product.runs",
 }
 
 __all__ = [
@@ -52,6 +55,7 @@ __all__ = [
     "Task",
     "benchmark",
     "compare",
+    "from_pyg",
     "load",
     "study",
     "train",

@@ -203,7 +203,7 @@ def check(
             raise DataError(f"{path}: there is no graph in it")
         settled = Settled(survey, np.arange(len(survey)))
     else:
-        told = (
+        options = TableOptions(
             smiles or "",
             targets,
             str(test or ""),
@@ -214,7 +214,6 @@ def check(
             sheet or "",
             task,
         )
-        options = TableOptions(*told)
         read = read_table(path, options, splits, workers=workers, progress=progress)
         table, roles, survey = read.table, read.roles, read.survey
         settled = settle_duplicates(survey, duplicates)

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from mphil.errors import UsageError
+from mphil.plugins import VARIABLE
 
 STORE_BYTES = 100 * 1024**2
 """Memory for what travels, on a cluster that we start ourselves: records are small."""
@@ -47,6 +48,8 @@ def connected(ray: Any, address: str, jobs: int | None = None) -> Iterator[None]
     options: dict[str, Any] = {"log_to_driver": False, "logging_level": "warning"}
     if address == "local":
         options |= {"num_cpus": jobs, "include_dashboard": False, "object_store_memory": STORE_BYTES}
+    if os.environ.get(VARIABLE):  # the machines of a cluster have an environment of their own
+        options["runtime_env"] = {"env_vars": {VARIABLE: os.environ[VARIABLE]}}
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     # Ray would answer SIGTERM by leaving on the spot.
     handler = signal.getsignal(signal.SIGTERM)

@@ -11,6 +11,10 @@ from pathlib import Path
 
 import pytest
 
+import mphil
+from mphil.methods import METHODS, register
+from mphil.methods.erm import ERM
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -23,8 +27,19 @@ def build():
 
 
 def test_reference_is_what_make_docs_writes(build):
-    for name, text in build.pages().items():
+    described = (ROOT / "docs" / "reference" / "methods.md").read_text()
+    names = [name for name in METHODS if f"\n## {name}\n" in described]  # a new method waits for the next `make docs`
+    for name, text in build.pages(names).items():
         assert (ROOT / "docs" / "reference" / name).read_text() == text, f"run `make docs`: {name} is out of date"
+
+
+def test_a_new_method_needs_no_other_file(build, plugged):
+    @register("quite-new", paper="none")
+    class QuiteNew(ERM):
+        """Nothing has been measured or published."""
+
+    assert "| [quite-new](#quite-new) |" in build.methods()
+    assert "## quite-new\n\nNothing has been measured or published.\n" in build.pages()["methods.md"]
 
 
 def test_readme_shows_what_the_records_say(build):
@@ -71,3 +86,18 @@ def test_the_site_builds_without_a_warning(tmp_path):
 def test_the_citation_names_the_version():
     version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
     assert f"version: {version}\n" in (ROOT / "CITATION.cff").read_text()
+
+
+def test_the_examples_of_plugins_run(plugged, monkeypatch):
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "how-to" / "plugins.md").read_text(), re.DOTALL)
+    (focused,) = [block for block in blocks if "class Focused" in block]
+    exec(focused, {"__name__": "focused_example"})
+    assert METHODS["focused"].search_space == {"weight": [0.1, 1.0, 10.0]}
+
+    graphs = mphil.benchmark("good-motif-basis", graphs=100).store.to_pyg()
+    monkeypatch.setattr("torch_geometric.datasets.TUDataset", lambda folder, name: graphs)
+    (mutag,) = [block for block in blocks if "TUDataset" in block]
+    assert len(mutag.strip().splitlines()) == 10
+    exec(mutag, {"__name__": "mutag_example"})
+    run = mphil.train("mutag", "focused", encoder={"width": 4}, train={"epochs": 1, "batch_size": 20})
+    assert run.config.benchmark.args == {"folder": "data"}

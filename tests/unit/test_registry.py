@@ -39,7 +39,7 @@ def test_names_are_sorted_and_entries_found(colours):
 
 
 def test_a_duplicate_is_an_error_and_changes_nothing(colours):
-    with pytest.raises(ValueError, match="colour 'red' is registered twice"):
+    with pytest.raises(UsageError, match="colour 'red' is registered twice"):
         colours.add("red", 3)
     assert colours["red"] == 1
 

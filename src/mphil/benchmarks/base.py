@@ -124,7 +124,7 @@ class BenchmarkEntry:
         return keyword_arguments(self.build)
 
 
-BENCHMARKS: Registry[BenchmarkEntry] = Registry("benchmark", "mphil.benchmarks")
+BENCHMARKS: Registry[BenchmarkEntry] = Registry("benchmark", "mphil.benchmarks", group="mphil.benchmarks")
 
 
 def register(
@@ -146,7 +146,8 @@ def register(
         differs: what differs from the original, empty when nothing does.
         needs: names of the data files it is built from by default.
     """
-    BENCHMARKS.add(name, BenchmarkEntry(name, build, summary, source, differs, needs))
+    entry = BenchmarkEntry(name, build, summary, source, differs, needs)
+    BENCHMARKS.add(name, entry, getattr(build, "__module__", ""))
 
 
 def benchmark(name: str, **args: Any) -> Benchmark:

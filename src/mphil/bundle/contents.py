@@ -15,6 +15,7 @@ from torch import Tensor
 from mphil.bundle.held_out import HeldOut
 from mphil.committee.trees import Trees
 from mphil.config import EncoderConfig, NamedArgs, Settings
+from mphil.plugins import Plugin
 from mphil.task import Task
 from mphil.trust.calibration import Calibration
 from mphil.trust.conformal import Conformal
@@ -121,6 +122,7 @@ class BundleConfig(Settings):
         versions: of the packages that made it.
         numerics: version of the numerics it was trained with; 0 when that had no number yet.
         committee: the models that answer together; None when there is one model alone.
+        plugins: code outside mphil that the model needs.
     """
 
     task: Task
@@ -136,6 +138,7 @@ class BundleConfig(Settings):
     versions: dict[str, str]
     numerics: int = Field(0, ge=0)
     committee: Committee | None = None
+    plugins: tuple[Plugin, ...] = ()
 
     @model_validator(mode="after")
     def _every_answer_has_a_name(self) -> BundleConfig:

@@ -15,7 +15,7 @@ from typing import Any, get_args
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from pydantic import ValidationError
+from pydantic import TypeAdapter, ValidationError
 from safetensors import SafetensorError
 from safetensors.numpy import load as parse_arrays
 from safetensors.numpy import save as render_arrays
@@ -49,6 +49,8 @@ from mphil.errors import IntegrityError, MphilError, UsageError
 from mphil.limits import MAX_REFERENCE_BYTES
 from mphil.methods.base import build_method
 from mphil.nn.encoders import encoder_class
+from mphil.plugins import Plugin
+from mphil.training.plugged import check_plugins
 from mphil.trust.calibration import Calibration
 from mphil.trust.conformal import Conformal
 from mphil.trust.intervals import Intervals
@@ -142,6 +144,11 @@ def _rendered_state(state: Mapping[str, Tensor]) -> bytes:
 
 def _config(folder: Path, data: bytes) -> BundleConfig:
     values = _object(folder / CONFIG, data)
+    try:
+        plugins = TypeAdapter(tuple[Plugin, ...]).validate_python(values.get("plugins", ()))
+    except ValidationError as error:
+        raise _unusable(folder / CONFIG, f"plugins: {error.errors()[0]['msg']}") from None
+    check_plugins(str(folder), plugins)
     try:
         config = BundleConfig.model_validate(values)
     except (ValidationError, MphilError) as error:

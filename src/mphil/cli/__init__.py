@@ -21,6 +21,7 @@ from mphil.cli import (
     export,
     lab,
     methods,
+    new,
     predict,
     report,
     serve,
@@ -68,6 +69,7 @@ for verb in (
     encoders,
     check,
     lab,
+    new,
     doctor,
 ):
     verb.add_to(app)

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from mphil.cli import show
+from mphil.cli.plugging import Plugins
 
 MOST_ENVIRONMENTS = 12
 """Environments that are shown one by one."""
@@ -21,15 +22,20 @@ def add_to(app: typer.Typer) -> None:
 
 @verb.callback(epilog="Example: mphil benchmarks show good-motif-basis --draw motif.html")
 def benchmarks(
-    context: typer.Context, json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False
+    context: typer.Context,
+    plugin: Plugins = None,
+    json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False,
 ) -> None:
     """List all benchmarks; `mphil benchmarks show NAME` describes one."""
     if context.invoked_subcommand is None:
-        list_all(json)
+        list_all(json=json)
 
 
 @verb.command("list", epilog="Example: mphil benchmarks list --json")
-def list_all(json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False) -> None:
+def list_all(
+    plugin: Plugins = None,
+    json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False,
+) -> None:
     """All benchmarks with one sentence each, and which of them are ready or what they need."""
     from mphil.benchmarks import BENCHMARKS
     from mphil.data.sources import SOURCES, find
@@ -61,6 +67,7 @@ def show_one(
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Option of the benchmark, such as seed=1.")
     ] = None,
     draw: Annotated[Path | None, typer.Option(help="Write a page with drawings of sample graphs.")] = None,
+    plugin: Plugins = None,
     json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False,
 ) -> None:
     """Counts, labels, environments and sizes of every part of a benchmark."""

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from mphil.cli import show
+from mphil.cli.plugging import Plugins
 
 
 def add_to(app: typer.Typer) -> None:
@@ -15,7 +16,10 @@ def add_to(app: typer.Typer) -> None:
     )
 
 
-def encoders(json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False) -> None:
+def encoders(
+    plugin: Plugins = None,
+    json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False,
+) -> None:
     """List the encoders that `--set encoder.kind=NAME` takes."""
     from mphil.nn.encoders import ENCODERS, summary
 

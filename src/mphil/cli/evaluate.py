@@ -8,6 +8,8 @@ from typing import Annotated
 import typer
 
 from mphil.cli import show
+from mphil.cli.plugging import Plugins
+from mphil.errors import UsageError
 
 
 def add_to(app: typer.Typer) -> None:
@@ -15,14 +17,27 @@ def add_to(app: typer.Typer) -> None:
 
 
 def evaluate(
-    run: Annotated[Path, typer.Argument(help="Folder of a run.")],
-    selection: Annotated[str, typer.Option(help="Rule that chose the epoch: ood_val or id_val.")] = "ood_val",
+    run: Annotated[Path, typer.Argument(help="Folder of a run, or of the bundle that it wrote.", metavar="RUN|BUNDLE")],
+    selection: Annotated[
+        str | None, typer.Option(help="With a run: rule that chose the epoch, ood_val or id_val. (default: ood_val)")
+    ] = None,
+    plugin: Plugins = None,
     json: Annotated[bool, typer.Option("--json", help="Print the scores as JSON.")] = False,
 ) -> None:
     """Score the saved model of a run on every part of its benchmark."""
-    from mphil.training.saved import evaluate_run
+    from mphil.bundle.manifest import is_bundle
 
-    scores, metric = evaluate_run(run, selection)
+    if is_bundle(run):
+        from mphil.product.runs import evaluate_bundle
+
+        if selection is not None:
+            raise UsageError(f"--selection {selection}: a bundle holds one epoch; give the folder of the run instead")
+        scores, metric, selection = evaluate_bundle(run)
+    else:
+        from mphil.training.saved import evaluate_run
+
+        selection = selection or "ood_val"
+        scores, metric = evaluate_run(run, selection)
     if json:
         show.as_json({"run": str(run), "selection": selection, "metric": metric, "scores": scores})
         return

@@ -9,6 +9,7 @@ from typing import Annotated, Any, cast
 import typer
 
 from mphil.cli import show
+from mphil.cli.plugging import Plugins
 from mphil.cli.reading import Id, Sheet, Smiles
 from mphil.errors import UsageError
 
@@ -36,6 +37,7 @@ def explain(
         typer.Option(help="How atoms are scored: own, contribution, gradient or random. (default: own)"),
     ] = None,
     limit: Annotated[int, typer.Option(min=1, help="Rows of the table that are explained.")] = 200,
+    plugin: Plugins = None,
     json: Annotated[bool, typer.Option("--json", help="Print a summary as JSON.")] = False,
 ) -> None:
     """Say why molecules are predicted as they are: decisive atoms, ranked substructures, and what prototypes stand for.

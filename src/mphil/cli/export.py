@@ -8,6 +8,7 @@ from typing import Annotated, Any, cast
 import typer
 
 from mphil.cli import show
+from mphil.cli.plugging import Plugins
 
 
 def add_to(app: typer.Typer) -> None:
@@ -18,6 +19,7 @@ def export(
     bundle: Annotated[Path, typer.Argument(help="Folder of a bundle, as `mphil train FILE` writes it.")],
     out: Annotated[Path, typer.Option(help="File to write; a description in JSON is written beside it.")],
     format: Annotated[str | None, typer.Option(help="torch or onnx. (default: by OUT: .pt2 or .onnx)")] = None,
+    plugin: Plugins = None,
     json: Annotated[bool, typer.Option("--json", help="Print the description as JSON.")] = False,
 ) -> None:
     """Write the model part of a bundle for other programs: torch.export, or ONNX.

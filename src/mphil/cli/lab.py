@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from mphil.cli import show
+from mphil.cli.plugging import Plugins
 from mphil.errors import UnknownName, UsageError
 
 if TYPE_CHECKING:
@@ -44,7 +45,10 @@ def add_to(app: typer.Typer) -> None:
 
 
 @verb.command("list", epilog="Example: mphil lab list")
-def list_all(json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False) -> None:
+def list_all(
+    plugin: Plugins = None,
+    json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False,
+) -> None:
     """All suites: a table or figure each."""
     from mphil.lab.suite import load_suite, suite_names
 
@@ -73,6 +77,7 @@ def run(
     keep: Keep = False,
     dirty: Dirty = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print the commands of the cells.")] = False,
+    plugin: Plugins = None,
 ) -> None:
     """Run the cells of a suite that have no record yet.
 
@@ -119,6 +124,7 @@ def tune(
     ),
     runs: Runs = RUNS,
     dirty: Dirty = False,
+    plugin: Plugins = None,
 ) -> None:
     """Search the hyperparameters of a method on validation scores; the best go to OUT/METHOD-BENCHMARK.toml."""
     from mphil.lab.tune import Search, search
@@ -153,6 +159,7 @@ def report(
     budget: Annotated[str | None, typer.Option(help="Only this budget. (default: all that have records)")] = None,
     set_: Sets = None,
     tuned: Annotated[Path | None, typer.Option(help="Folder with tuned settings, as in `mphil lab run`.")] = None,
+    plugin: Plugins = None,
 ) -> None:
     """Figures and tables from records, beside the figures of the paper: a page for each suite and each method."""
     from mphil.lab.cells import Request

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from mphil.cli import show
+from mphil.cli.plugging import Plugins
 
 TREES = {
     "forest": (
@@ -35,15 +36,20 @@ def add_to(app: typer.Typer) -> None:
 
 @verb.callback(epilog="Example: mphil methods show mphil")
 def methods(
-    context: typer.Context, json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False
+    context: typer.Context,
+    plugin: Plugins = None,
+    json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False,
 ) -> None:
     """List all methods; `mphil methods show NAME` explains one."""
     if context.invoked_subcommand is None:
-        list_all(json)
+        list_all(json=json)
 
 
 @verb.command("list", epilog="Example: mphil methods list --json")
-def list_all(json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False) -> None:
+def list_all(
+    plugin: Plugins = None,
+    json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False,
+) -> None:
     """All methods with what they need and what they are defined for."""
     from mphil.methods import METHODS
 
@@ -62,6 +68,7 @@ def list_all(json: Annotated[bool, typer.Option("--json", help="Print as JSON.")
 @verb.command("show", epilog="Example: mphil methods show mphil")
 def show_one(
     name: Annotated[str, typer.Argument(help="Name of a method.")],
+    plugin: Plugins = None,
     json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False,
 ) -> None:
     """Explain a method: its formula, what it needs and costs, its hyperparameters and presets."""
@@ -124,12 +131,13 @@ def _assignments(values: dict[str, Any]) -> str:
 
 def _facts(cls: Any) -> dict[str, Any]:
     from mphil.config import keyword_arguments
+    from mphil.methods.base import summary
     from mphil.methods.published import read_published
 
-    module, published = inspect.getmodule(cls), read_published(cls.name)
+    published = read_published(cls.name)
     return {
         "name": cls.name,
-        "summary": (inspect.getdoc(module) or "").splitlines()[0].partition(": ")[2],
+        "summary": summary(cls),
         "paper": cls.paper,
         "needs": sorted(cls.needs),
         "tasks": sorted(cls.tasks),

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from mphil.cli import show
+from mphil.cli.plugging import Plugins
 from mphil.cli.reading import Sheet
 from mphil.errors import DataError, UsageError
 
@@ -60,6 +61,7 @@ def predict(
     selection: Annotated[str, typer.Option(help="With a run: rule that chose the epoch, ood_val or id_val.")] = (
         "ood_val"
     ),
+    plugin: Plugins = None,
     json: Annotated[bool, typer.Option("--json", help="Print a summary as JSON.")] = False,
 ) -> None:
     """Answer every row of a table: prediction, probability, plausible classes, how far from training, nearest molecule.
@@ -72,7 +74,7 @@ def predict(
     molecules = _molecules(given or [])
     file = Path(given[0]) if given and not molecules else None
     bundle = _bundle(model)
-    if bundle is None:
+    if bundle is None or (not given and bundle != model and (model / "config.json").exists()):
         if given:
             raise UsageError(f"{model} is no bundle: make one with `mphil train FILE`, or leave out {given[0]}")
         if coverage is not None or weighted:

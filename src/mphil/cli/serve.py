@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from mphil.cli.plugging import Plugins
 from mphil.errors import UsageError
 
 LOCAL = ("127.0.0.1", "localhost", "::1")
@@ -25,6 +26,7 @@ def serve(
         list[str] | None, typer.Option(help="Further name by which browsers may call the server; repeatable.")
     ] = None,
     open_page: Annotated[bool, typer.Option("--open", help="Open the page in the browser.")] = False,
+    plugin: Plugins = None,
 ) -> None:
     """Show a page on this machine: paste molecules or send a file, see answers, reasons, warnings and the map.
 

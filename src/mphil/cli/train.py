@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from mphil.cli import show
+from mphil.cli.plugging import Plugins
 from mphil.cli.reading import (
     ActiveBelow,
     DateFormat,
@@ -81,6 +82,7 @@ def train(
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on with the benchmark run in this folder; with FILE that is always so.")
     ] = False,
+    plugin: Plugins = None,
     json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
     """Train on your own file and write a bundle to predict with, or train on a benchmark.
@@ -252,21 +254,30 @@ def _data(file: Path | None, benchmark: str | None, told: dict[str, Any]) -> dic
 
 def resume(
     run: Annotated[Path, typer.Argument(help="Folder of a run.")],
+    plugin: Plugins = None,
     json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
     """Go on with a run that was interrupted, from its last checkpoint; the result is the same as without."""
+    from mphil.product.place import MARKER
     from mphil.training.saved import stored_run
 
+    if (run / MARKER).exists():
+        raise UsageError(
+            f"{run} holds a training on a file; give the same `mphil train FILE` command again: it goes on where it "
+            "stopped"
+        )
     settings, data = stored_run(run)
     _execute(settings, data, run, resume=True, json=json)
 
 
 def _execute(settings: Any, data: Any, folder: Path, *, resume: bool, json: bool) -> None:
+    from mphil.product.runs import write_run_bundle
     from mphil.training.distributed import is_first
     from mphil.training.run import execute
 
     try:
         finished = execute(settings, data, folder, resume=resume)
+        bundle = write_run_bundle(finished) if is_first() else None
     except KeyboardInterrupt:
         if is_first() and (folder / "config.json").exists():
             typer.echo(f"stopped; everything so far is saved. Go on with: mphil resume {folder}", err=True)
@@ -278,4 +289,8 @@ def _execute(settings: Any, data: Any, folder: Path, *, resume: bool, json: bool
         return
     show.score_table(finished.result)
     typer.echo(f"{finished.result['seconds']:.0f} s of training; result: {folder / 'result.json'}")
-    typer.echo(f"next: mphil evaluate {folder} · mphil predict {folder} --part ood_test")
+    if bundle is None:
+        typer.echo(f"next: mphil evaluate {folder} · mphil predict {folder} --part ood_test")
+        return
+    typer.echo(f"bundle: {bundle}   card: {bundle / 'card.html'}")
+    typer.echo(f"next: mphil evaluate {bundle} · mphil predict {folder} --part ood_test")

@@ -145,7 +145,8 @@ def _same_place(first: RankedSubstructure, second: RankedSubstructure) -> bool:
 def _effects(method: Method, store: GraphStore, graph: int, parts: Sequence[Substructure]) -> list[tuple[float, float]]:
     """What hiding each part does, one at a time.
 
-    Of classes, the fall of the predicted one and the change of the one that is shown; of a regression, both of the number.
+    Of classes, the fall of the predicted one and the change of the one that is shown; of a regression, both are of
+    the number.
     """
     if not parts:
         return []

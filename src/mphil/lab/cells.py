@@ -10,11 +10,14 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from mphil.benchmarks.base import BENCHMARKS
+from mphil.config import EncoderConfig
 from mphil.errors import UnknownName, UsageError
 from mphil.lab.settings import changed, resolved, toml
 from mphil.lab.suite import Effort, Row, Suite, begins
 from mphil.methods.published import published, published_encoder
 from mphil.provenance import NUMERICS
+from mphil.training.plugged import model_plugins
 from mphil.training.run import NO_EFFECT
 from mphil.training.settings import Wanted, merge, parse_assignment, read_toml
 
@@ -160,7 +163,16 @@ def command(cell: Cell, request: Request | None = None) -> str:
         words += ["--benchmarks", cell.benchmark, "--seeds", str(cell.seed)]
         sets = list(request.sets) if request else []
         words += ["--tuned", str(request.tuned)] if request and request.tuned else []
-    return shlex.join(["mphil", *words, *(word for text in sets for word in ("--set", text))])
+    words += [word for text in sets for word in ("--set", text)]
+    return shlex.join(["mphil", *words, *plugin_words(cell)])
+
+
+def plugin_words(cell: Cell) -> list[str]:
+    """The options that name the files of the plug-ins of a cell; installed packages need none."""
+    encoder = str(cell.settings["encoder"].get("kind", EncoderConfig().kind))
+    named = (BENCHMARKS.plugin(cell.benchmark), *model_plugins(cell.method, encoder))
+    files = dict.fromkeys(plugin.file for plugin in named if plugin is not None and not plugin.package and plugin.file)
+    return [word for file in files for word in ("--plugin", file)]
 
 
 def _layers(suite: Suite, row: Row, benchmark: str, effort: Effort, request: Request) -> Iterable[Wanted]:

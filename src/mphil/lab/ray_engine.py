@@ -25,8 +25,8 @@ class RayEngine:
     """Processes on the machines of a Ray cluster, one a cell, one thread each.
 
     Outcomes travel back to the sweep, which alone writes records. A cell whose machine is lost is done once more on
-    another one; where the machines share the folder of the runs, it goes on from its last checkpoint. mphil and the
-    data must be in the same places on all of them.
+    another one; where the machines share the folder of the runs, it goes on from its last checkpoint. mphil, the
+    data and the files of plug-ins must be in the same places on all of them.
 
     Args:
         home: folder for the runs, one sub folder a cell, on every machine.

@@ -16,7 +16,7 @@ from typing import Any
 from mphil.data.loader import derive_seed
 from mphil.errors import DataError, UnknownName, UsageError
 from mphil.files import write_text
-from mphil.lab.cells import Cell, command
+from mphil.lab.cells import Cell, command, plugin_words
 from mphil.lab.engine import Engine, Outcome
 from mphil.lab.records import FAILED, Record, RecordFile
 from mphil.lab.settings import resolved
@@ -81,7 +81,8 @@ class Search:
         settings = resolved(merge([*map(parse_assignment, self.sets), *chosen, named]))
         cell = Cell(self.name, self.method, settings, self.seed, self.fraction, self.eval_fraction, budget="tune")
         plain = self.fraction == self.eval_fraction == 1
-        return replace(cell, selection=self.selection, command=command(cell) if plain else self.command)
+        words = command(cell) if plain else f"{self.command} {shlex.join(plugin_words(cell))}".strip()
+        return replace(cell, selection=self.selection, command=words)
 
     def untuned(self) -> Point:
         """What would be taken without a search, as far as it is among the values to try."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -157,7 +158,7 @@ def evaluating(method: nn.Module) -> Iterator[None]:
         method.train(was_training)
 
 
-METHODS: Registry[type[Method]] = Registry("method", "mphil.methods")
+METHODS: Registry[type[Method]] = Registry("method", "mphil.methods", group="mphil.methods")
 M = TypeVar("M", bound=type[Method])
 ONLY_CLASSES = "only its loss for classes is implemented"
 
@@ -196,10 +197,16 @@ def register(
         cls.tasks = frozenset(kind for kind in get_args(Kind) if kind not in cls.refuses)
         cls.search_space, cls.presets = dict(search_space or {}), dict(presets or {})
         cls.parallel = parallel
-        METHODS.add(name, cls)
+        METHODS.add(name, cls, cls.__module__)
         return cls
 
     return add
+
+
+def summary(cls: type[Method]) -> str:
+    """One line about a method: behind the colon in the first line of its module, or else the first of its docstring."""
+    module = (inspect.getdoc(inspect.getmodule(cls)) or "").partition("\n")[0].partition(": ")[2]
+    return module or (inspect.getdoc(cls) or "").partition("\n")[0]
 
 
 def resolve_hyperparameters(cls: type[Method], preset: str | None, given: Mapping[str, Any]) -> dict[str, Any]:

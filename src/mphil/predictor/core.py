@@ -9,13 +9,15 @@ from dataclasses import replace
 from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch_geometric.data import Data
 
 from mphil.bundle import Bundle, read_bundle
+from mphil.bundle.manifest import is_bundle
 from mphil.chem.novelty import Seen
 from mphil.committee.features import MoleculeFeatures
 from mphil.committee.reading import read_features
@@ -26,6 +28,7 @@ from mphil.data.store import GraphStore
 from mphil.errors import UsageError
 from mphil.methods.base import Method, build_method
 from mphil.predictor.asking import Advance, Outputs, ask, combined, distance
+from mphil.predictor.graphs import as_graphs
 from mphil.predictor.members import Members
 from mphil.predictor.molecules import JOB, Molecules, as_molecules, cleaned
 from mphil.predictor.predictions import Floats, Numbers, Predictions
@@ -99,11 +102,14 @@ class Predictor:
             return (f"the bundle was made with RDKit {made}, this is {here}: a few molecules may read differently",)
         return ()
 
-    def predict(self, smiles: Sequence[str], *, workers: int | None = None) -> Predictions:
-        """Answer about molecules; every spelling of a molecule gets the same answer.
+    def predict(
+        self, smiles: Sequence[str] | GraphStore | Sequence[Data], *, workers: int | None = None
+    ) -> Predictions:
+        """Answer about molecules, of which every spelling gets the same answer, or about graphs.
 
         Args:
-            smiles: one molecule a row; a row that cannot be read is answered with a status and a message.
+            smiles: one molecule a row; a row that cannot be read is answered with a status and a message. Or graphs,
+                as a store or as PyG has them; a bundle that takes molecules reads their `smiles`.
             workers: processes that read molecules; 0 works in this one, None chooses by the number of rows.
 
         Raises:
@@ -111,6 +117,12 @@ class Predictor:
         """
         if isinstance(smiles, str):
             raise UsageError("molecules come as a sequence of SMILES; for a single one, put it into a list")
+        graphs = as_graphs(smiles, self.bundle.config.encoder)
+        if graphs is not None and not self.takes_molecules:
+            return self.predict_graphs(graphs)
+        if graphs is not None and graphs.smiles is None:
+            raise UsageError("this bundle takes molecules, and these graphs carry no SMILES; give the SMILES")
+        smiles = cast("Sequence[str]", smiles if graphs is None else graphs.smiles)
         if workers is None:
             workers = 0 if len(smiles) <= SMALL else len(os.sched_getaffinity(0))
         rows = cleaned(smiles)
@@ -138,7 +150,11 @@ class Predictor:
         """The job, and its options, that reads rows of SMILES as they were read in training (see `data.pool`)."""
         reading = self.bundle.config.molecules
         if reading is None:
-            raise UsageError("this bundle was trained on graphs that are no molecules; use predict_graphs")
+            raise UsageError(
+                "this bundle was trained on graphs that are no molecules: give it graphs, as a folder (mphil predict "
+                "BUNDLE FOLDER) or in Python (load(BUNDLE).predict(graphs)); `mphil evaluate BUNDLE` scores it on the "
+                "graphs of its benchmark"
+            )
         options = {"schema": reading.features, "standardised": reading.standardised != "none"}
         return JOB, options | ({"features": True} if self.has_trees else {})
 
@@ -335,7 +351,7 @@ def load(path: Path | str, *, device: str = "cpu", coverage: float | None = None
     """A predictor from the folder of a bundle.
 
     Args:
-        path: what `mphil train FILE` calls the bundle.
+        path: what `mphil train` calls the bundle, or the folder that this is in.
         device: where the model works.
         coverage: share of conformal sets that hold the true class on rows like the held-out ones; that of the bundle
             when absent.
@@ -344,5 +360,6 @@ def load(path: Path | str, *, device: str = "cpu", coverage: float | None = None
         UsageError: there is no bundle in the folder, or it keeps no rows to make sets for another coverage from.
         IntegrityError: the bundle is damaged, or not one that this version reads.
     """
-    bundle = read_bundle(path)
+    inside = Path(path) / "bundle"
+    bundle = read_bundle(inside if not is_bundle(Path(path)) and is_bundle(inside) else path)
     return Predictor(bundle if coverage is None else with_coverage(bundle, coverage), device=device)

@@ -31,6 +31,7 @@ from mphil.product.joining import join, with_members
 from mphil.product.members import Trained, chosen_weights
 from mphil.product.worth import measured_worth
 from mphil.provenance import NUMERICS, versions
+from mphil.training.plugged import model_plugins
 from mphil.training.run import Run
 from mphil.trust.calibration import Calibration
 from mphil.trust.neighbours import most_similar
@@ -194,13 +195,15 @@ def _bundle_config(prepared: Prepared, run: Run | None) -> BundleConfig:
         "split_digest": split.digest(),
         "settings": config.train.model_dump(mode="json"),
     }
+    drugood = data.store.node_features.schema == SCHEMAS["drugood"].name
+    features: Literal["good", "drugood"] = "drugood" if drugood else FEATURES
     standardised = bool(own.survey.reading.get("standardised"))
     reading = MoleculeReading(
         column=own.column,
         fragments="largest organic" if standardised else "kept",
         standardised=PARENT if standardised else "none",
-        features=FEATURES,
-        featuriser=SCHEMAS[FEATURES].name,
+        features=features,
+        featuriser=SCHEMAS[features].name,
         fingerprint=NAME,
     )
     return BundleConfig(
@@ -216,4 +219,5 @@ def _bundle_config(prepared: Prepared, run: Run | None) -> BundleConfig:
         data=facts,
         versions=versions(),
         numerics=NUMERICS,
+        plugins=tuple(model_plugins(config.method.name, config.encoder.kind)),
     )

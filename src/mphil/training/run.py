@@ -23,12 +23,14 @@ from mphil.methods.base import METHODS, Method, build_method
 from mphil.nn import world
 from mphil.nn.fast.library import path_taken
 from mphil.nn.threads import one_thread
+from mphil.plugins import Plugin
 from mphil.provenance import NUMERICS, code_digest, machine, versions
 from mphil.training.callbacks import Callback
 from mphil.training.distributed import SharedCheckpoints, check_parallel, joined
 from mphil.training.lock import lock_run
 from mphil.training.logs import FileLog, check_loggers, open_logger
 from mphil.training.notes import notes
+from mphil.training.plugged import needed_plugins
 from mphil.training.progress import training_bar
 from mphil.training.settings import Wanted, merge, resolve
 from mphil.training.trainable import check_accumulation, check_needs, check_trainable
@@ -78,7 +80,8 @@ def train(
         method: name of a method, or `{"name": "mphil", "temperature": 0.2}` to set hyperparameters.
         seed: of initialisation, order and dropout.
         preset: named hyperparameters of the method.
-        out: folder for checkpoints, logs and the result; without it nothing is written.
+        out: folder for checkpoints, logs and the result, and `mphil.train` also writes a bundle there; without it
+            nothing is written.
         resume: go on with the run in `out` if there is one.
         callbacks: who is told of every step and epoch; of several processes, those of the first.
         sections: settings by section, as in a settings file: `train={"epochs": 20}, encoder={"width": 64}`, and
@@ -162,7 +165,8 @@ def open_folder(folder: Path, config: RunConfig, benchmark: Benchmark, resume: b
     with lock_run(folder):
         now = fingerprint(config, benchmark)
         if not path.exists():
-            write_json(path, {"config": config.model_dump(mode="json"), "fingerprint": now})
+            plugins = [plugin.model_dump() for plugin in needed_plugins(config)]
+            write_json(path, {"config": config.model_dump(mode="json"), "fingerprint": now, "plugins": plugins})
         elif not resume:
             raise UsageError(
                 f"{folder} already holds a run; go on with `mphil resume {folder}` or choose another --out"
@@ -209,6 +213,18 @@ def read_run_config(folder: Path) -> tuple[RunConfig, str]:
         raise IntegrityError(f"{folder}/config.json cannot be read ({what}); restore it or start a new run") from None
 
 
+def read_run_plugins(folder: Path) -> list[Plugin]:
+    """The plug-ins that were recorded with a run."""
+    try:
+        stored = json.loads((folder / "config.json").read_text())
+        return [Plugin(**plugin) for plugin in stored.get("plugins", [])]
+    except FileNotFoundError:
+        return []
+    except (ValueError, AttributeError, TypeError) as error:
+        what = str(error).splitlines()[0]
+        raise IntegrityError(f"{folder}/config.json cannot be read ({what}); restore it or start a new run") from None
+
+
 def summarise(trainer: Trainer, config: RunConfig) -> dict[str, Any]:
     """All five parts under every selection rule, with all that is needed to trust and repeat the numbers.
 
@@ -244,6 +260,7 @@ def summarise(trainer: Trainer, config: RunConfig) -> dict[str, Any]:
         "code": code_digest(),
         "path": path_taken(trainer.device),
         "machine": machine(),
+        "plugins": [plugin.model_dump() for plugin in needed_plugins(config)],
     }
 
 

@@ -20,12 +20,14 @@ from mphil.evaluate.prediction import predict_logits, probabilities, score_parts
 from mphil.files import write_text
 from mphil.methods.base import Method, build_method
 from mphil.training.checkpoint import Checkpoints
-from mphil.training.run import fingerprint, read_run_config
+from mphil.training.plugged import check_plugins
+from mphil.training.run import fingerprint, read_run_config, read_run_plugins
 from mphil.training.trainer import RULES
 
 
 def stored_run(folder: Path) -> tuple[RunConfig, Benchmark]:
     """Settings and data of the run in a folder, the data built anew and checked to be the same."""
+    check_plugins(str(folder), read_run_plugins(folder))
     config, identity = read_run_config(folder)
     try:
         data = benchmark(config.benchmark.name, **config.benchmark.args)

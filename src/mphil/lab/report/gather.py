@@ -15,6 +15,7 @@ from mphil.lab.paper import Printed, printed, reported
 from mphil.lab.records import FAILED, Record, RecordFile
 from mphil.lab.suite import Suite
 from mphil.methods.base import METHODS
+from mphil.plugins import Plugin
 
 PER_CENT = 100.0
 SHOWN_COMMANDS = 3
@@ -154,6 +155,7 @@ def describe_effort(cell: Cell) -> str:
 def known_names(records: Iterable[Record]) -> tuple[list[Record], list[str]]:
     """The records of methods and benchmarks that exist here, and a sentence about those of each other one."""
     kept, strange = [], Counter[tuple[str, str]]()
+    remedies: dict[tuple[str, str], str] = {}
     for record in records:
         unknown = [
             (kind, record[kind])
@@ -161,13 +163,25 @@ def known_names(records: Iterable[Record]) -> tuple[list[Record], list[str]]:
             if record[kind] not in names
         ]
         strange.update(unknown[:1])
+        for kind, name in unknown[:1]:
+            remedies |= _remedy(record, kind, name)
         if not unknown:
             kept.append(record)
     return kept, [
         f"{kind} {str(name)[:40]!r} is not known here: {count} of its records are left out; "
-        "give the file that defines it with --plugin"
+        + remedies.get((kind, name), "give the file that defines it with --plugin")
         for (kind, name), count in sorted(strange.items())
     ]
+
+
+def _remedy(record: Record, kind: str, name: str) -> dict[tuple[str, str], str]:
+    """What to do about a name that is not known, if the record says which plug-in it came from."""
+    try:
+        plugins = [Plugin(**plugin) for plugin in record.get("plugins", ())]
+    except (TypeError, ValueError):
+        return {}
+    found = [plugin.remedy for plugin in plugins if (plugin.kind, plugin.name) == (kind, name)]
+    return {(kind, name): found[0]} if found else {}
 
 
 def same_data(records: Iterable[Record]) -> tuple[list[Record], list[str]]:

@@ -68,7 +68,7 @@ class Encoder(nn.Module):
         return rows
 
 
-ENCODERS: Registry[type[Encoder]] = Registry("encoder", "mphil.nn.encoders")
+ENCODERS: Registry[type[Encoder]] = Registry("encoder", "mphil.nn.encoders", group="mphil.encoders")
 E = TypeVar("E", bound=type[Encoder])
 
 
@@ -80,7 +80,7 @@ def register_encoder(name: str) -> Callable[[E], E]:
     """
 
     def add(cls: E) -> E:
-        ENCODERS.add(name, cls)
+        ENCODERS.add(name, cls, cls.__module__)
         return cls
 
     return add

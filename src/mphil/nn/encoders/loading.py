@@ -27,7 +27,7 @@ def import_class(kind: str) -> type[nn.Module]:
     except Exception as error:  # importing a module may fail in any way
         raise UsageError(
             f"encoder.kind={kind!r}: {module} cannot be imported ({type(error).__name__}: {error}); "
-            f"install it, put its folder on PYTHONPATH, or set {VARIABLE} to its file"
+            "install it, put its folder on PYTHONPATH, or give its file with --plugin"
         ) from error
     _admitted[kind] = _checked_class(kind, found)
     return _admitted[kind]
@@ -46,7 +46,7 @@ def known_class(kind: str) -> type[nn.Module]:
     if module not in sys.modules:
         raise UsageError(
             f"encoder.kind={kind!r}: the module {module} is not imported, and a stored model must not import code by "
-            f"itself; if you trust that module, set {VARIABLE}={module}"
+            f"itself; if you trust that module, set {VARIABLE}={module} or give its file with --plugin"
         )
     # A module may run code of its own when it is asked for a name that it does not have.
     found = getattr(sys.modules[module], name, None) if module in trusted else vars(sys.modules[module]).get(name)
