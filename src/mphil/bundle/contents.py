@@ -13,6 +13,7 @@ from pydantic import Field, model_validator
 from torch import Tensor
 
 from mphil.config import EncoderConfig, NamedArgs, Settings
+from mphil.limits import MAX_EMBEDDINGS, MAX_NAMES
 from mphil.task import Task
 from mphil.trust.calibration import Calibration
 from mphil.trust.conformal import Conformal
@@ -70,8 +71,8 @@ class BundleConfig(Settings):
     task: Task
     method: NamedArgs
     encoder: EncoderConfig
-    targets: tuple[str, ...]
-    classes: tuple[str, ...]
+    targets: tuple[str, ...] = Field(max_length=MAX_NAMES)
+    classes: tuple[str, ...] = Field(max_length=MAX_NAMES)
     molecules: MoleculeReading | None
     selection: Literal["ood_val", "id_val"]
     epoch: int = Field(ge=0)
@@ -87,6 +88,13 @@ class BundleConfig(Settings):
                 f"{len(self.targets)} targets and {len(self.classes)} classes named, the task has "
                 f"{self.task.n_tasks} and {self.task.n_classes}"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _encoder_is_soon_built(self) -> BundleConfig:
+        tables = len(self.encoder.node.sizes) + self.encoder.layers * len(self.encoder.edge.sizes)
+        if tables > MAX_EMBEDDINGS:
+            raise ValueError(f"the features make {tables:,} tables of codes, at most {MAX_EMBEDDINGS:,} are built")
         return self
 
 

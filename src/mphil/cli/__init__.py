@@ -23,6 +23,7 @@ from mphil.cli import (
     methods,
     predict,
     serve,
+    sign,
     train,
 )
 from mphil.errors import DataError, MphilError
@@ -53,7 +54,22 @@ def _options(
     pass
 
 
-for verb in (demo, train, evaluate, predict, explain, serve, export, benchmarks, methods, encoders, check, lab, doctor):
+for verb in (
+    demo,
+    train,
+    evaluate,
+    predict,
+    explain,
+    serve,
+    export,
+    benchmarks,
+    methods,
+    encoders,
+    check,
+    lab,
+    doctor,
+    sign,
+):
     verb.add_to(app)
 
 
