@@ -9,7 +9,7 @@ from typing import Annotated, Any, cast
 import typer
 
 from mphil.cli import show
-from mphil.errors import UsageError
+from mphil.errors import Stopped, UsageError
 
 SHOWN = 3
 """Molecules on the terminal, and parts of each."""
@@ -48,8 +48,7 @@ def explain(
     try:
         report = write_report(predictor, rows, out, target=target or "", by=cast(Any, by), command=command)
     except KeyboardInterrupt:
-        typer.echo(f"stopped; {out} is as it was before. The same command begins anew.", err=True)
-        raise
+        raise Stopped(f"stopped; {out} is as it was before. The same command begins anew.") from None
     if json:
         show.as_json({"out": str(out), **report.summary})
         return

@@ -9,7 +9,7 @@ import typer
 
 from mphil.cli import show
 from mphil.cli.reading import ActiveBelow, DateFormat, Smiles, Standardise, Targets, TestFile, Threshold
-from mphil.errors import UsageError
+from mphil.errors import Stopped, UsageError
 
 DEFAULT_METHOD = "mphil"
 
@@ -125,8 +125,7 @@ def _train_file(
     try:
         product = train_product(prepared, folder, baselines=baselines)
     except KeyboardInterrupt:
-        typer.echo("stopped; everything so far is saved. Give the same command again to go on.", err=True)
-        raise
+        raise Stopped("stopped; everything so far is saved. Give the same command again to go on.") from None
     if json:
         show.as_json(product.summary())
         return
@@ -212,8 +211,10 @@ def _execute(settings: Any, data: Any, folder: Path, *, resume: bool, json: bool
     try:
         finished = execute(settings, data, folder, resume=resume)
     except KeyboardInterrupt:
-        if is_first() and (folder / "config.json").exists():
-            typer.echo(f"stopped; everything so far is saved. Go on with: mphil resume {folder}", err=True)
+        if not is_first():
+            raise Stopped("") from None
+        if (folder / "config.json").exists():
+            raise Stopped(f"stopped; everything so far is saved. Go on with: mphil resume {folder}") from None
         raise
     if not is_first():
         return

@@ -10,15 +10,14 @@ import json
 import os
 import struct
 import sys
-import tempfile
 from contextlib import AbstractAsyncContextManager, suppress
-from pathlib import Path
 
 from mphil.bundle import write_bundle
 from mphil.limits import MAX_WAITING_REQUESTS
 from mphil.predictor import Predictor
 from mphil.serve.desk import TRIAL
 from mphil.serve.refusal import Refusal
+from mphil.serve.scratch import Scratch
 
 REQUEST = struct.Struct("<Q")
 ANSWER = struct.Struct("<HQ")
@@ -34,7 +33,7 @@ class Explainer(AbstractAsyncContextManager["Explainer"]):
 
     def __init__(self, predictor: Predictor) -> None:
         self._predictor = predictor
-        self._folder = tempfile.TemporaryDirectory(prefix="mphil-serve-")
+        self._folder = Scratch()
         self._turn = asyncio.Lock()
         self._waiting = 0
         self._process: asyncio.subprocess.Process | None = None
@@ -79,7 +78,7 @@ class Explainer(AbstractAsyncContextManager["Explainer"]):
 
     async def _start(self) -> asyncio.subprocess.Process:
         """A process that has said that it is ready."""
-        folder = Path(self._folder.name) / "bundle"
+        folder = self._folder.path / "bundle"
         if not folder.exists():
             await asyncio.to_thread(write_bundle, folder, self._predictor.bundle)
         options = [str(folder), str(self._predictor.batch_size), self._predictor.device]
@@ -103,7 +102,7 @@ class Explainer(AbstractAsyncContextManager["Explainer"]):
 
     async def __aexit__(self, *exception: object) -> None:
         await self._end()
-        self._folder.cleanup()
+        self._folder.close()
 
 
 async def _answer(process: asyncio.subprocess.Process) -> tuple[int, bytes]:
