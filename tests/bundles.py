@@ -105,7 +105,7 @@ def written(folder: Path, *, seed: int = 0) -> Path:
         state=method.state_dict(),
         trust=Trust("tanimoto", f"seed {seed}", Calibration("none", data.task.kind, data.task.n_outputs)),
         references=References(
-            embeddings=np.full((10, 8), seed, np.float32),
+            embeddings=np.random.default_rng(seed).normal(size=(10, 8)).astype(np.float32),
             labels=data.store.y[graphs].numpy(),
             rows=np.arange(10),
             fingerprints=fingerprints(data, graphs),

@@ -1,6 +1,7 @@
-"""Explanations in a process of their own, which can be ended: a molecule that takes too long costs its request only.
+"""Answers from a process of their own, which can be ended: a molecule that takes too long costs its request only.
 
-This is the side of the server; `mphil.serve.explaining` is the process.
+This is the side of the server; `mphil.serve.explaining` is the process. Predictions and explanations have one each, so
+that neither waits for the other.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import os
 import struct
 import sys
 from contextlib import AbstractAsyncContextManager, suppress
+from typing import Literal
 
 from mphil.bundle import write_bundle
 from mphil.limits import MAX_WAITING_REQUESTS
@@ -24,15 +26,19 @@ ANSWER = struct.Struct("<HQ")
 """Lengths of a request and of an answer, the latter behind its HTTP status."""
 
 
+Kind = Literal["predict", "explain"]
+
+
 class Explainer(AbstractAsyncContextManager["Explainer"]):
-    """Has molecules explained, one request after the other.
+    """Has molecules predicted or explained, one request after the other.
 
     Args:
         predictor: the model; the process has a copy.
+        kind: what is asked of it.
     """
 
-    def __init__(self, predictor: Predictor) -> None:
-        self._predictor = predictor
+    def __init__(self, predictor: Predictor, kind: Kind) -> None:
+        self._predictor, self._kind = predictor, kind
         self._folder = Scratch()
         self._turn = asyncio.Lock()
         self._waiting = 0
@@ -40,10 +46,10 @@ class Explainer(AbstractAsyncContextManager["Explainer"]):
 
     async def warm_up(self) -> None:
         """Answer once, so that the first visitor does not wait for the process."""
-        await self.explain([TRIAL], None)
+        await self.ask([TRIAL])
 
-    async def explain(self, smiles: list[str], target: str | None) -> bytes:
-        """The JSON text of an `ExplainResponse`. Whoever stops waiting for it ends the process.
+    async def ask(self, smiles: list[str], target: str | None = None) -> bytes:
+        """The JSON text of a `PredictResponse` or an `ExplainResponse`. Whoever stops waiting for it ends the process.
 
         Raises:
             Refusal: too many requests are waiting, or this one cannot be answered.
@@ -66,12 +72,12 @@ class Explainer(AbstractAsyncContextManager["Explainer"]):
             status, body = await _answer(process)
         except (asyncio.IncompleteReadError, OSError):
             await self._end()
-            raise Refusal(503, "the process that explains molecules was lost", "ask again") from None
+            raise Refusal(503, f"the process that has to {self._kind} molecules was lost", "ask again") from None
         except BaseException:
             await self._end()
             raise
         if status == 500:
-            raise RuntimeError(f"an explanation failed in another process:\n{body.decode()}")
+            raise RuntimeError(f"{self._kind} failed in another process:\n{body.decode()}")
         if status != 200:
             raise Refusal(status, **json.loads(body))
         return body
@@ -81,7 +87,7 @@ class Explainer(AbstractAsyncContextManager["Explainer"]):
         folder = self._folder.path / "bundle"
         if not folder.exists():
             await asyncio.to_thread(write_bundle, folder, self._predictor.bundle)
-        options = [str(folder), str(self._predictor.batch_size), self._predictor.device]
+        options = [str(folder), str(self._predictor.batch_size), self._predictor.device, self._kind]
         self._process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-P", "-m", "mphil.serve.explaining", *options),
             stdin=asyncio.subprocess.PIPE,

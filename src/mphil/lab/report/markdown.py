@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable
 
 from mphil.lab.report.document import Block, Chapter, Document, Molecules, Table
+from mphil.page.text import printable
 
 
 def markdown(document: Document) -> str:
@@ -21,7 +22,10 @@ def chapter_text(chapter: Chapter) -> str:
     parts = [f"## {escape(chapter.title)}", *map(escape, chapter.intro)]
     parts += [_block(block, chapter.name, number) for number, block in enumerate(chapter.blocks)]
     if chapter.commands:
-        parts += ["Commands of the runs:", "\n".join(f"    {command}" for _, command in chapter.commands)]
+        parts += [
+            "Commands of the runs:",
+            "\n".join(f"    {printable(' '.join(line.split()))}" for _, line in chapter.commands),
+        ]
     return "\n\n".join(parts)
 
 
@@ -45,7 +49,7 @@ def figure_file(chapter: str, number: int) -> str:
 
 def escape(text: str) -> str:
     """Text that Markdown takes as it stands, also in a cell of a table."""
-    return re.sub(r"([\\`*_|<>#\[\]])", r"\\\1", " ".join(text.split()))
+    return re.sub(r"([\\`*_|<>#\[\]])", r"\\\1", printable(" ".join(text.split())))
 
 
 def _block(block: Block, chapter: str, number: int) -> str:
