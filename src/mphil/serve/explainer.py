@@ -26,6 +26,9 @@ ANSWER = struct.Struct("<HQ")
 """Lengths of a request and of an answer, the latter behind its HTTP status."""
 
 
+START_SECONDS = 180.0
+"""How long a process may take to load the model before another one takes its place."""
+
 Kind = Literal["predict", "explain"]
 
 
@@ -43,6 +46,7 @@ class Explainer(AbstractAsyncContextManager["Explainer"]):
         self._turn = asyncio.Lock()
         self._waiting = 0
         self._process: asyncio.subprocess.Process | None = None
+        self._starting: asyncio.Task[asyncio.subprocess.Process] | None = None
 
     async def warm_up(self) -> None:
         """Answer once, so that the first visitor does not wait for the process."""
@@ -66,21 +70,38 @@ class Explainer(AbstractAsyncContextManager["Explainer"]):
 
     async def _ask(self, request: bytes) -> bytes:
         try:
-            process = self._process = self._process or await self._start()
+            # A start is nobody's alone: who stops waiting for it does not end it, or a busy machine never got through.
+            process = await asyncio.shield(self._begin())
+        except (asyncio.IncompleteReadError, OSError):
+            await self._end()
+            raise self._lost() from None
+        try:
             assert process.stdin is not None
             process.stdin.write(REQUEST.pack(len(request)) + request)
             status, body = await _answer(process)
         except (asyncio.IncompleteReadError, OSError):
             await self._end()
-            raise Refusal(503, f"the process that has to {self._kind} molecules was lost", "ask again") from None
+            self._begin()
+            raise self._lost() from None
         except BaseException:
             await self._end()
+            self._begin()
             raise
         if status == 500:
             raise RuntimeError(f"{self._kind} failed in another process:\n{body.decode()}")
         if status != 200:
             raise Refusal(status, **json.loads(body))
         return body
+
+    def _lost(self) -> Refusal:
+        return Refusal(503, f"the process that has to {self._kind} molecules was lost", "ask again")
+
+    def _begin(self) -> asyncio.Task[asyncio.subprocess.Process]:
+        """Start a process, unless there is one."""
+        if self._starting is None:
+            self._starting = asyncio.ensure_future(self._start())
+            self._starting.add_done_callback(lambda start: start.cancelled() or start.exception())
+        return self._starting
 
     async def _start(self) -> asyncio.subprocess.Process:
         """A process that has said that it is ready."""
@@ -96,11 +117,16 @@ class Explainer(AbstractAsyncContextManager["Explainer"]):
             # Ctrl-C in a terminal is meant for the server, which then ends this process.
             start_new_session=True,
         )
-        await _answer(self._process)
+        async with asyncio.timeout(START_SECONDS):
+            await _answer(self._process)
         return self._process
 
     async def _end(self) -> None:
         process, self._process = self._process, None
+        starting, self._starting = self._starting, None
+        if starting is not None:
+            starting.cancel()
+            await asyncio.gather(starting, return_exceptions=True)
         if process is not None:
             with suppress(ProcessLookupError):
                 process.kill()

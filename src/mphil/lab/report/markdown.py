@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from urllib.parse import quote
 
 from mphil.lab.report.document import Block, Chapter, Document, Molecules, Table
 from mphil.page.text import printable
@@ -58,7 +59,7 @@ def _block(block: Block, chapter: str, number: int) -> str:
     if isinstance(block, Molecules):
         lines = [f"- `{smiles}`: {escape(text)}" for smiles, _, text in block.drawings]
         return f"{escape(block.title)} (drawn on the HTML page):\n\n" + "\n".join(lines) + _told(block.caption)
-    return f"![{escape(block.title)}]({figure_file(chapter, number)})" + _told(block.caption)
+    return f"![{escape(block.title)}]({quote(figure_file(chapter, number))})" + _told(block.caption)
 
 
 def _told(caption: str) -> str:
