@@ -26,7 +26,7 @@ ANSWER = struct.Struct("<HQ")
 """Lengths of a request and of an answer, the latter behind its HTTP status."""
 
 
-START_SECONDS = 180.0
+START_SECONDS = 600.0
 """How long a process may take to load the model before another one takes its place."""
 
 Kind = Literal["predict", "explain"]
@@ -44,7 +44,7 @@ class Explainer(AbstractAsyncContextManager["Explainer"]):
         self._predictor, self._kind = predictor, kind
         self._folder = Scratch()
         self._turn = asyncio.Lock()
-        self._waiting = 0
+        self._waiting, self._closed = 0, False
         self._process: asyncio.subprocess.Process | None = None
         self._starting: asyncio.Task[asyncio.subprocess.Process] | None = None
 
@@ -80,12 +80,10 @@ class Explainer(AbstractAsyncContextManager["Explainer"]):
             process.stdin.write(REQUEST.pack(len(request)) + request)
             status, body = await _answer(process)
         except (asyncio.IncompleteReadError, OSError):
-            await self._end()
-            self._begin()
+            await self._renew()
             raise self._lost() from None
         except BaseException:
-            await self._end()
-            self._begin()
+            await self._renew()
             raise
         if status == 500:
             raise RuntimeError(f"{self._kind} failed in another process:\n{body.decode()}")
@@ -121,6 +119,12 @@ class Explainer(AbstractAsyncContextManager["Explainer"]):
             await _answer(self._process)
         return self._process
 
+    async def _renew(self) -> None:
+        """Put another process in the place of one that is lost, or busy with what nobody wants any more."""
+        await self._end()
+        if not self._closed:
+            self._begin()
+
     async def _end(self) -> None:
         process, self._process = self._process, None
         starting, self._starting = self._starting, None
@@ -133,6 +137,7 @@ class Explainer(AbstractAsyncContextManager["Explainer"]):
             await process.wait()
 
     async def __aexit__(self, *exception: object) -> None:
+        self._closed = True
         await self._end()
         self._folder.close()
 
