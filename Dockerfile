@@ -1,5 +1,7 @@
 # A small image that answers: docker build -t mphil . ; docker run -p 8765:8765 -v "$PWD/runs/first/bundle:/bundle:ro" mphil
-FROM python:3.11-slim AS build
+# A tag moves; whoever needs the same image every time gives its digest: --build-arg BASE=python:3.11-slim@sha256:...
+ARG BASE=python:3.11-slim
+FROM ${BASE} AS build
 WORKDIR /source
 RUN python -m venv /opt/mphil
 ENV PATH=/opt/mphil/bin:$PATH PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
@@ -11,7 +13,7 @@ COPY pyproject.toml README.md LICENSE ./
 COPY src src
 RUN pip install -c constraints.txt '.[serve]'
 
-FROM python:3.11-slim
+FROM ${BASE}
 # What RDKit's drawings link to.
 RUN apt-get update \
     && apt-get install --yes --no-install-recommends libexpat1 libxext6 libxrender1 \

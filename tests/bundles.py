@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import torch
 
 from mphil.benchmarks.base import Benchmark, benchmark
-from mphil.bundle import Bundle, BundleConfig, MoleculeReading, References, Trust
+from mphil.bundle import Bundle, BundleConfig, MoleculeReading, References, Trust, write_bundle
 from mphil.chem.fingerprint import NAME as FINGERPRINT
 from mphil.chem.fingerprint import morgan_fingerprints
 from mphil.chem.parse import parse_smiles
 from mphil.chem.schema import GOOD
-from mphil.config import NamedArgs
+from mphil.config import EncoderConfig, NamedArgs
 from mphil.data.loader import Loader
 from mphil.evaluate.prediction import gather, predict_logits, probabilities
+from mphil.methods.base import build_method
 from mphil.provenance import versions
 from mphil.training.run import Run, train
 from mphil.trust.calibration import Calibration
@@ -76,3 +79,40 @@ def _trust(run: Run, data: Benchmark, known: np.ndarray) -> tuple[Calibration, C
 def fingerprints(data: Benchmark, graphs: torch.Tensor) -> np.ndarray:
     """Of some molecules of a benchmark."""
     return morgan_fingerprints([parse_smiles(data.store.smiles[i]) for i in graphs.tolist()])
+
+
+def written(folder: Path, *, seed: int = 0) -> Path:
+    """A folder with a bundle of a network that was not trained, for tests of the files alone."""
+    data = benchmark("decoy-scaffold", graphs=40)
+    encoder = EncoderConfig(width=8, layers=2, node=data.store.node_features, edge=data.store.edge_features)
+    torch.manual_seed(seed)
+    method = build_method("erm", data.task, encoder, {}).eval()
+    graphs = torch.arange(10)
+    bundle = Bundle(
+        config=BundleConfig(
+            task=data.task,
+            method=NamedArgs(name="erm", args={}),
+            encoder=encoder,
+            targets=("label",),
+            classes=data.classes,
+            molecules=MoleculeReading(column="smiles", features="good", featuriser=GOOD.name, fingerprint=FINGERPRINT),
+            selection="ood_val",
+            epoch=1,
+            seed=seed,
+            data={"file": "made.csv"},
+            versions=versions(),
+        ),
+        state=method.state_dict(),
+        trust=Trust("tanimoto", f"seed {seed}", Calibration("none", data.task.kind, data.task.n_outputs)),
+        references=References(
+            embeddings=np.random.default_rng(seed).normal(size=(10, 8)).astype(np.float32),
+            labels=data.store.y[graphs].numpy(),
+            rows=np.arange(10),
+            fingerprints=fingerprints(data, graphs),
+            smiles=[data.store.smiles[i] for i in graphs.tolist()],
+        ),
+        metrics={"seed": seed},
+        card=f"<!DOCTYPE html><title>card {seed}</title>",
+    )
+    write_bundle(folder, bundle)
+    return folder

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import hypothesis
@@ -25,6 +25,27 @@ torch.set_num_threads(1)
 # How long an example takes says more about the machine than about the code.
 hypothesis.settings.register_profile("mphil", deadline=None)
 hypothesis.settings.load_profile("mphil")
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """One line for each promise of docs/reliability.md that was tested, with its figure."""
+    lines = sorted(
+        f"{report.outcome:7}{text}"
+        for reports in terminalreporter.stats.values()
+        for report in reports
+        for name, text in getattr(report, "user_properties", ())
+        if name == "promise" and report.when == "call"
+    )
+    if lines:
+        terminalreporter.section("promises")
+        for line in lines:
+            terminalreporter.write_line(line)
+
+
+@pytest.fixture
+def promise(record_property: Callable[[str, object], None]) -> Callable[[str, str], None]:
+    """Says which promise a test is about, and the figure that it measured."""
+    return lambda name, figure: record_property("promise", f"{name}: {figure}")
 
 
 @pytest.fixture(scope="session")

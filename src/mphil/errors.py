@@ -30,6 +30,12 @@ class IntegrityError(MphilError):
     exit_code = 4
 
 
+class Stopped(MphilError):
+    """Somebody ended the command (Ctrl-C, SIGTERM); the message says what is left of the work."""
+
+    exit_code = 130
+
+
 class UnknownName(UsageError):
     """A name that is not in a list of names; the message offers the nearest ones."""
 

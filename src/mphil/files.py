@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import ctypes
+import errno
+import fcntl
 import json
 import os
 import shutil
+import stat
+import time
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
 _DRAFT = ".draft-"
+NEW_SECONDS = 1.0
+"""How long after its making a file or folder is left alone, whoever seems to hold it."""
 
 
 def write_bytes(path: Path, data: bytes) -> None:
@@ -36,37 +42,45 @@ def write_json(path: Path, value: Any) -> None:
 
 @contextmanager
 def replace_file(path: Path) -> Iterator[BinaryIO]:
-    """Write to the file that is yielded; on success it takes the place of `path`, on error it vanishes."""
+    """Write to the file that is yielded; on success it takes the place of `path`, on error it vanishes.
+
+    Raises:
+        OSError: of a full disk and the like; it names `path`.
+    """
+    _remove_dead_drafts(path)
     draft = _draft_of(path)
-    with draft.open("xb") as file:
-        try:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-            draft.replace(path)
-        except BaseException:
-            draft.unlink(missing_ok=True)
-            raise
-    sync_folder(path.parent)
+    with _named(draft, path):
+        with draft.open("xb") as file:
+            try:
+                hold(file.fileno())
+                yield file
+                file.flush()
+                os.fsync(file.fileno())
+                draft.replace(path)
+            except BaseException:
+                draft.unlink(missing_ok=True)
+                raise
+        sync_folder(path.parent)
 
 
 @contextmanager
 def replace_folder(path: Path) -> Iterator[Path]:
     """Fill the folder that is yielded; on success it takes the place of `path`, on error it vanishes."""
-    path = path.resolve()
+    given, path = path, path.resolve()
     path.parent.mkdir(parents=True, exist_ok=True)
+    _remove_dead_drafts(path)
     draft = _draft_of(path)
-    draft.mkdir()
-    try:
-        yield draft
-        for folder, _, files in os.walk(draft):
-            for name in files:
-                _sync(Path(folder, name))
-            sync_folder(Path(folder))
-        _swap(draft, path)
-        sync_folder(path.parent)
-    finally:
-        shutil.rmtree(draft, ignore_errors=True)
+    with _named(draft, given), held_folder(draft):
+        try:
+            yield draft
+            for folder, _, files in os.walk(draft):
+                for name in files:
+                    _sync(Path(folder, name))
+                sync_folder(Path(folder))
+            _swap(draft, path)
+            sync_folder(path.parent)
+        finally:
+            shutil.rmtree(draft, ignore_errors=True)
 
 
 def remove_drafts(folder: Path) -> None:
@@ -76,6 +90,51 @@ def remove_drafts(folder: Path) -> None:
             shutil.rmtree(draft, ignore_errors=True)
         else:
             draft.unlink(missing_ok=True)
+
+
+@contextmanager
+def held_folder(path: Path, mode: int = 0o777) -> Iterator[None]:
+    """Make a folder, and hold it meanwhile: whoever finds it afterwards may remove it."""
+    path.mkdir(mode)
+    handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        hold(handle)
+        yield
+    finally:
+        os.close(handle)
+
+
+def hold(handle: int) -> bool:
+    """Hold an open file or folder; False when somebody else does, or when the file system does not know.
+
+    The system lets go of it when the holder ends, however it ends.
+    """
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
+
+
+def remove_if_dead(path: Path) -> None:
+    """Delete a file or folder that was held by a process that has ended; one that is not ours stays.
+
+    What was made a moment ago stays too: its maker may not hold it yet.
+    """
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return
+    try:
+        found = os.fstat(handle)
+        if found.st_uid != os.geteuid() or time.time() - found.st_ctime < NEW_SECONDS or not hold(handle):
+            return
+        if stat.S_ISDIR(found.st_mode):
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)
+    finally:
+        os.close(handle)
 
 
 def sync_folder(path: Path) -> None:
@@ -89,6 +148,37 @@ def _sync(path: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def _remove_dead_drafts(path: Path) -> None:
+    """Delete what writers of the same file or folder left behind when they were killed."""
+    prefix = f".{path.name}{_DRAFT}"
+    with suppress(OSError), os.scandir(path.parent) as entries:
+        drafts = [entry.path for entry in entries if entry.name.startswith(prefix)]
+        for draft in drafts:
+            remove_if_dead(Path(draft))
+
+
+@contextmanager
+def _named(draft: Path, path: Path) -> Iterator[None]:
+    """Make an error about a draft one about what the caller wants to write, under the name that the caller uses."""
+    try:
+        yield
+    except OSError as error:
+        inside = error.filename is not None and Path(os.fsdecode(error.filename)).is_relative_to(draft)
+        if not inside and (error.filename is not None or not _disk_is_at_fault(error)):
+            raise
+        if error.errno == errno.ENOENT and not draft.parent.is_dir():
+            raise FileNotFoundError(error.errno, "there is no such folder", str(path.parent)) from error
+        place = path / Path(os.fsdecode(error.filename)).relative_to(draft) if inside else path
+        raise OSError(error.errno or errno.EIO, error.strerror or str(error), str(place)) from error
+
+
+def _disk_is_at_fault(error: OSError) -> bool:
+    """Whether an error that names no file comes from writing one; NumPy gives no number either."""
+    return error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO) or (
+        error.errno is None and "requested and" in str(error)
+    )
 
 
 def _draft_of(path: Path) -> Path:

@@ -27,6 +27,18 @@ MAX_BUNDLE_TENSOR_BYTES = 4 * 1024**3
 MAX_BUNDLE_TEXT_BYTES = 64 * 1024**2
 """Bytes of any other file of a bundle, except for the training molecules unpacked."""
 
+MAX_BUNDLE_SETTINGS_BYTES = 4 * 1024**2
+MAX_MANIFEST_BYTES = 64 * 1024
+MAX_TENSOR_HEADER_BYTES = 1024**2
+"""Bytes of the settings of a bundle, of its manifest, and of the header of a file of tensors."""
+
+MAX_EMBEDDINGS = 20_000
+"""Tables of codes in the encoder of a bundle: one for a column of node features, one for a column of edge features in
+each layer."""
+
+MAX_NAMES = 10_000
+"""Tasks of a bundle, and its classes."""
+
 MAX_REFERENCE_BYTES = 1024**3
 """Bytes of the training molecules of a bundle, unpacked: a small gzip file can hold much."""
 

@@ -53,7 +53,7 @@ def test_ctrl_c_ends_it_cleanly_while_a_file_is_under_way(start):
     assert any(scratch.iterdir())
 
     process.send_signal(signal.SIGINT)
-    assert process.wait(60) == 0
+    assert process.wait(60) == 130
     assert err.read_text() == "stopped\n"
     assert list(scratch.iterdir()) == []
     with pytest.raises(ConnectionRefusedError):
@@ -67,7 +67,7 @@ def test_a_polite_kill_ends_it_too(commands):
     wait_until(lambda: listens(client))
     process.send(signal.SIGTERM)
     ended = process.wait()
-    assert (ended.code, ended.err) == (0, "stopped\n")
+    assert (ended.code, ended.err) == (143, "stopped\n")
     assert client.address in ended.out
 
 

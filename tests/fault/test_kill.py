@@ -126,7 +126,7 @@ class TestInterrupt:
             ended = process.wait()
             if ended.code:  # else the machine was so busy that the signal came too late
                 break
-        assert ended.code == 130
+        assert ended.code == 128 + number
         assert ended.err == f"stopped; everything so far is saved. Go on with: mphil resume {folder}\n"
         assert ended.out == ""
         assert 23 <= saved_step(folder) < STEPS
@@ -139,7 +139,7 @@ class TestInterrupt:
 
         monkeypatch.setattr("mphil.training.run.build_method", stop)
         ended = call(*settings("erm"), "--out", tmp_path / "run")
-        assert (ended.code, ended.err) == (130, "")
+        assert (ended.code, ended.err) == (130, "stopped; give the same command again\n")
 
 
 class TestTwoProcesses:

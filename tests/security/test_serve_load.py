@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import json
 import os
+import signal
 import threading
 import time
 from contextlib import suppress
@@ -73,6 +74,17 @@ def test_a_deadline_ends_the_work_and_predictions_go_on(client, slow):
     assert gone(before)
 
 
+def test_a_prediction_that_takes_too_long_is_ended(client, monkeypatch):
+    """The process is stopped, as one that works for ever; it must be gone after the deadline, and have a successor."""
+    monkeypatch.setattr(deadline, "REQUEST_SECONDS", 1.0)
+    (number,) = explaining(b"predict")
+    os.kill(number, signal.SIGSTOP)
+    assert "no answer within 1 seconds" in refused(client.post("/api/predict", {"smiles": ["CCO"]}), 504)
+    assert gone([number])
+    monkeypatch.undo()
+    assert client.post("/api/predict", {"smiles": ["CCO"]}).json()["rows"][0]["cells"]["status"] == "ok"
+
+
 @pytest.mark.slow
 def test_a_client_that_leaves_ends_the_work(client):
     assert client.post("/api/explain", {"smiles": ["CCO"]}).status == 200
@@ -98,13 +110,14 @@ def test_a_crowd_is_told_to_come_back(client, monkeypatch):
     refused(client.post("/api/explain", {"smiles": ["CCO"]}), 503)
 
 
-def explaining() -> list[int]:
-    """Numbers of the processes of ours that explain."""
+def explaining(kind: bytes = b"explain") -> list[int]:
+    """Numbers of the processes of ours that explain, or predict."""
     found = []
     for entry in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
             parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
-            if b"mphil.serve.explaining" in (entry / "cmdline").read_bytes() and parent == os.getpid():
+            words = (entry / "cmdline").read_bytes().rstrip(b"\0").split(b"\0")
+            if b"mphil.serve.explaining" in words and words[-1] == kind and parent == os.getpid():
                 found.append(int(entry.name))
     return found
 

@@ -30,12 +30,13 @@ def of(steps, name):
 
 def test_every_instruction_is_one(steps):
     assert {name for name, _ in steps} <= KNOWN
-    assert steps[0][0] == "FROM"
+    assert [name for name, _ in steps[:2]] == ["ARG", "FROM"]
 
 
 def test_images_are_slim_and_of_a_version_we_support(steps):
     images = [rest.split()[0] for rest in of(steps, "FROM")]
-    assert set(images) == {"python:3.11-slim"}
+    assert set(images) == {"${BASE}"}
+    assert of(steps, "ARG")[0] == "BASE=python:3.11-slim"
 
 
 def test_what_is_copied_is_there_and_not_ignored(steps):

@@ -4,10 +4,14 @@ import errno
 import json
 import os
 import resource
+import signal
+import subprocess
+import sys
 import tempfile
 from contextlib import contextmanager
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from mphil import files
@@ -223,3 +227,77 @@ class TestReplaceFile:
             break_off()
         assert old.read_bytes() == b"old"
         assert names(old.parent) == ["file"]
+
+
+class TestNames:
+    """An error names what the user wants to write, not a draft of ours."""
+
+    def test_a_full_disk(self, old):
+        with at_most(1000), pytest.raises(OSError, match="File too large") as error:
+            write_bytes(old, bytes(5000))
+        assert error.value.filename == str(old)
+
+    @pytest.mark.parametrize("write", [Path.write_bytes, lambda path, data: np.save(path, np.frombuffer(data, "u1"))])
+    def test_a_full_disk_in_a_folder(self, tmp_path, write):
+        with at_most(1000), pytest.raises(OSError, match=r"File too large|requested and") as error:  # noqa: SIM117
+            with replace_folder(tmp_path / "out") as draft:
+                write(draft / "a.npy", bytes(50_000))
+        assert error.value.filename.startswith(str(tmp_path / "out"))
+        assert names(tmp_path) == []
+
+    def test_a_missing_folder_as_it_was_written(self, tmp_path, monkeypatch):
+        monkeypatch.chdir(tmp_path)
+        with pytest.raises(FileNotFoundError, match="no such folder") as error:
+            write_bytes(Path("missing/out.csv"), b"")
+        assert error.value.filename == "missing"
+
+    def test_errors_of_others_are_left_alone(self, old):
+        for given in (ConnectionResetError(104, "reset"), OSError(2, "missing", "other"), OSError("corrupt")):
+            with pytest.raises(type(given)) as error, replace_file(old):
+                raise given
+            assert error.value is given
+
+
+class TestDead:
+    """Drafts of processes that were killed."""
+
+    def leave(self, path, how):
+        """The draft of a process that is killed while it writes."""
+        code = f"""
+import os, pathlib, signal
+from mphil.files import replace_file, replace_folder
+with {how}(pathlib.Path({str(path)!r})) as draft:
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+        ended = subprocess.run([sys.executable, "-c", code], check=False)
+        assert ended.returncode == -signal.SIGKILL
+        (draft,) = path.parent.glob(".*draft-*")
+        return draft
+
+    @pytest.mark.parametrize("how", ["replace_file", "replace_folder"])
+    def test_the_next_writer_removes_them(self, tmp_path, monkeypatch, how):
+        monkeypatch.setattr(files, "NEW_SECONDS", 0)
+        draft = self.leave(tmp_path / "out", how)
+        with replace_file(tmp_path / "other"):
+            assert draft.exists()
+        with replace_file(tmp_path / "out"):
+            assert not draft.exists()
+        assert names(tmp_path) == ["other", "out"]
+
+    def test_those_of_the_living_stay(self, tmp_path, monkeypatch):
+        monkeypatch.setattr(files, "NEW_SECONDS", 0)
+        with replace_file(tmp_path / "out") as first, replace_folder(tmp_path / "folder") as folder:
+            for writer in (replace_file(tmp_path / "out"), replace_folder(tmp_path / "folder")):
+                with writer:
+                    assert Path(first.name).exists()
+                    assert folder.exists()
+
+    def test_a_new_one_and_a_link_stay(self, tmp_path):
+        new, link, target = tmp_path / ".out.draft-1", tmp_path / ".out.draft-2", tmp_path / "target"
+        new.touch()
+        target.mkdir()
+        link.symlink_to(target)
+        write_bytes(tmp_path / "out", b"")
+        assert new.exists()
+        assert link.is_symlink()
+        assert target.exists()

@@ -15,6 +15,7 @@ from torch import Tensor
 from mphil.bundle.held_out import HeldOut
 from mphil.committee.trees import Trees
 from mphil.config import EncoderConfig, NamedArgs, Settings
+from mphil.limits import MAX_EMBEDDINGS, MAX_NAMES
 from mphil.plugins import Plugin
 from mphil.task import Task
 from mphil.trust.calibration import Calibration
@@ -128,8 +129,8 @@ class BundleConfig(Settings):
     task: Task
     method: NamedArgs
     encoder: EncoderConfig
-    targets: tuple[str, ...]
-    classes: tuple[str, ...]
+    targets: tuple[str, ...] = Field(max_length=MAX_NAMES)
+    classes: tuple[str, ...] = Field(max_length=MAX_NAMES)
     molecules: MoleculeReading | None
     selection: Literal["ood_val", "id_val"]
     epoch: int = Field(ge=0)
@@ -149,6 +150,13 @@ class BundleConfig(Settings):
             )
         if self.committee is not None and self.committee.members[0].method not in (self.method, None):
             raise ValueError("the first member of the committee is not the network of the bundle")
+        return self
+
+    @model_validator(mode="after")
+    def _encoder_is_soon_built(self) -> BundleConfig:
+        tables = len(self.encoder.node.sizes) + self.encoder.layers * len(self.encoder.edge.sizes)
+        if tables > MAX_EMBEDDINGS:
+            raise ValueError(f"the features make {tables:,} tables of codes, at most {MAX_EMBEDDINGS:,} are built")
         return self
 
     @property

@@ -7,8 +7,10 @@ import gzip
 import hashlib
 import io
 import json
+import threading
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, get_args
 
@@ -21,7 +23,8 @@ from safetensors.numpy import load as parse_arrays
 from safetensors.numpy import save as render_arrays
 from safetensors.torch import load as parse_tensors
 from safetensors.torch import save as render_tensors
-from torch import Tensor
+from torch import Tensor, nn
+from torch.nn.modules.module import register_module_parameter_registration_hook
 
 from mphil.bundle.contents import Bundle, BundleConfig, References, Score, Trust
 from mphil.bundle.held_out import HeldOut
@@ -33,6 +36,7 @@ from mphil.bundle.manifest import (
     METRICS,
     MODEL,
     MOLECULES,
+    PARTS,
     REFERENCES,
     REMEDY,
     TRUST,
@@ -58,6 +62,8 @@ from mphil.trust.ood import Bands
 
 SMILES = "smiles"
 ID = "id"
+SPARE = 1_000
+"""Weights that a method may make while it is built, beside ten for each that it keeps."""
 
 
 def write_bundle(folder: Path, bundle: Bundle) -> None:
@@ -144,6 +150,7 @@ def _rendered_state(state: Mapping[str, Tensor]) -> bytes:
 
 def _config(folder: Path, data: bytes) -> BundleConfig:
     values = _object(folder / CONFIG, data)
+    values.pop(PARTS, None)
     try:
         plugins = TypeAdapter(tuple[Plugin, ...]).validate_python(values.get("plugins", ()))
     except ValidationError as error:
@@ -201,7 +208,7 @@ def _check_model(
     except UsageError as error:
         raise UsageError(f"{folder}: {error}") from None
     try:
-        with torch.device("meta"):
+        with torch.device("meta"), _at_most(SPARE + 10 * len(state)):
             method = build_method(described.name, config.task, config.encoder, described.args)
     except (MphilError, RuntimeError, TypeError, ValueError, OverflowError) as error:
         raise _unusable(folder / CONFIG, str(error).splitlines()[0]) from None
@@ -212,6 +219,28 @@ def _check_model(
         raise _unusable(folder / file, f"the weights {name[:60]!r} are not those of {described.name}")
     if not all(tensor.isfinite().all() for tensor in state.values() if tensor.is_floating_point()):
         raise _unusable(folder / file, "a weight is not a finite number")
+
+
+@contextmanager
+def _at_most(most: int) -> Iterator[None]:
+    """Stop whoever builds a network of more weights: a million layers take long, even without memory.
+
+    Raises:
+        ValueError: there are more.
+    """
+    thread, count = threading.get_ident(), 0
+
+    def registered(module: nn.Module, name: str, parameter: nn.Parameter | None) -> None:
+        nonlocal count
+        count += threading.get_ident() == thread
+        if count > most:
+            raise ValueError("the model that it describes has more weights than there are")
+
+    hook = register_module_parameter_registration_hook(registered)
+    try:
+        yield
+    finally:
+        hook.remove()
 
 
 def _trust(folder: Path, data: bytes, config: BundleConfig) -> Trust:

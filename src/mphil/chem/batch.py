@@ -91,12 +91,12 @@ def scaffold_batch(smiles: Sequence[str], *, lenient: bool) -> Batch:
     return Batch({"text": text, "length": length}, issues)
 
 
-def fact_batch(smiles: Sequence[str], *, lenient: bool, standardised: bool = False) -> Batch:
+def fact_batch(smiles: Sequence[str], *, lenient: bool, standardised: bool = False, definite: bool = False) -> Batch:
     """What tells molecules apart: `size` in heavy atoms, and as texts end to end canonical SMILES and scaffold.
 
-    `changed` says what standardisation did to each, as bits.
+    `changed` says what standardisation did to each, as bits. `definite` refuses what a prediction refuses.
     """
-    mols, issues = read_rows(smiles, lenient)
+    mols, issues = read_rows(smiles, lenient, definite=definite)
     mols, changed = _standardised(mols, standardised)
     canonical, canonical_length = _end_to_end([MolToSmiles(mol) for mol in mols])
     scaffold, scaffold_length = _end_to_end([murcko_smiles(mol) for mol in mols])

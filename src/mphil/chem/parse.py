@@ -113,7 +113,7 @@ def parse_smiles(smiles: str) -> Mol:
 def check_definite(smiles: str, mol: Mol) -> None:
     """Refuse a molecule about which a model cannot be asked: part of it is left open, or bound in a way of its own.
 
-    Tables to train on may hold such molecules; an answer about one of them would look like any other.
+    It is refused in tables to train on as well; published benchmarks keep theirs, since their figures count them.
 
     Args:
         smiles: as it was given.
@@ -127,7 +127,9 @@ def check_definite(smiles: str, mol: Mol) -> None:
         reason = f"atom {open_atom.GetIdx() + 1} is a wildcard, which stands for no element; name the element"
         raise SmilesError("wildcard", smiles, reason)
     if "->" in smiles or "<-" in smiles:
-        raise SmilesError("dative", smiles, "an arrow is a dative bond, which is not predicted; write a plain bond")
+        raise SmilesError(
+            "dative", smiles, "an arrow is a dative bond, which the features do not tell apart; write a plain bond"
+        )
 
 
 def parse_lenient(smiles: str) -> tuple[Mol, bool]:

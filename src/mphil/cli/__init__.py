@@ -25,9 +25,10 @@ from mphil.cli import (
     predict,
     report,
     serve,
+    sign,
     train,
 )
-from mphil.errors import DataError, MphilError
+from mphil.errors import DataError, MphilError, Stopped
 
 app = typer.Typer(
     name="mphil",
@@ -71,6 +72,7 @@ for verb in (
     lab,
     new,
     doctor,
+    sign,
 ):
     verb.add_to(app)
 
@@ -79,11 +81,21 @@ def main() -> None:
     """Entry point of the `mphil` command: turns errors into one line and an exit code.
 
     0 done, 1 a bug (with a traceback), 2 usage, 3 data, a full disk or a folder that cannot be written, 4 integrity,
-    130 interrupted.
+    130 interrupted by Ctrl-C, 143 ended by SIGTERM.
     """
-    signal.signal(signal.SIGTERM, _interrupt)
+    received = []
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        received.append(number)
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGTERM, interrupt)
     try:
-        app()
+        _run()
+    except Stopped as end:
+        if str(end):
+            typer.echo(str(end), err=True)
+        sys.exit(128 + signal.SIGTERM if received else end.exit_code)
     except MphilError as error:
         typer.echo(f"error: {error}", err=True)
         sys.exit(error.exit_code)
@@ -92,5 +104,11 @@ def main() -> None:
         sys.exit(DataError.exit_code)
 
 
-def _interrupt(number: int, frame: FrameType | None) -> None:
-    raise KeyboardInterrupt
+def _run() -> None:
+    """Carry out the command; an interrupt that no command speaks about is a sentence too."""
+    try:
+        app()
+    except SystemExit as end:
+        if end.code == Stopped.exit_code:
+            raise Stopped("stopped; give the same command again") from None
+        raise

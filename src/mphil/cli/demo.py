@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from mphil.cli import show
+from mphil.errors import Stopped
 
 
 def add_to(app: typer.Typer) -> None:
@@ -30,8 +31,7 @@ def demo(
     try:
         finished = run_demo(out, seed=seed, epochs=epochs, graphs=graphs)
     except KeyboardInterrupt:
-        typer.echo("stopped; everything so far is saved. The same command goes on from here.", err=True)
-        raise
+        raise Stopped("stopped; everything so far is saved. The same command goes on from here.") from None
     rows = []
     for run in finished.runs:
         for rule, chosen in run.result["selections"].items():

@@ -11,7 +11,7 @@ import typer
 from mphil.cli import show
 from mphil.cli.plugging import Plugins
 from mphil.cli.reading import Id, Sheet, Smiles
-from mphil.errors import UsageError
+from mphil.errors import Stopped, UsageError
 
 SHOWN = 3
 """Molecules on the terminal, and parts of each."""
@@ -53,8 +53,7 @@ def explain(
     try:
         report = write_report(predictor, rows, out, target=target or "", by=cast(Any, by), command=command)
     except KeyboardInterrupt:
-        typer.echo(f"stopped; {out} is as it was before. The same command begins anew.", err=True)
-        raise
+        raise Stopped(f"stopped; {out} is as it was before. The same command begins anew.") from None
     if json:
         show.as_json({"out": str(out), **report.summary})
         return

@@ -10,7 +10,7 @@ import typer
 
 from mphil.cli import show
 from mphil.cli.plugging import Plugins
-from mphil.errors import UnknownName, UsageError
+from mphil.errors import DataError, Stopped, UnknownName, UsageError
 
 if TYPE_CHECKING:
     from mphil.lab.cells import Cell
@@ -98,8 +98,7 @@ def run(
         with SweepProgress(suite) as progress:
             tally = sweep(cells, _engine(engine, address, runs, jobs), out, progress, keep=keep)
     except KeyboardInterrupt:
-        typer.echo("stopped; everything so far is saved. The same command goes on from here.", err=True)
-        raise
+        raise Stopped("stopped; everything so far is saved. The same command goes on from here.") from None
     _print_tally(tally, out / f"{cells[0].suite}.jsonl")
 
 
@@ -135,8 +134,7 @@ def tune(
         where = _engine(engine, address, runs, jobs)
         best = search(wanted, where, out, tell=lambda text: typer.echo(text, err=True))
     except KeyboardInterrupt:
-        typer.echo("stopped; everything so far is saved. The same command goes on from here.", err=True)
-        raise
+        raise Stopped("stopped; everything so far is saved. The same command goes on from here.") from None
     typer.echo(f"best {selection} {best.score:.4f}, trial {best.trial}; different settings tried: {best.trials}")
     typer.echo(f"settings: {best.file}")
     typer.echo(f"next: mphil train --benchmark {benchmark} --config {best.file}")
@@ -235,4 +233,4 @@ def _print_tally(tally: Tally, path: Path) -> None:
     typer.echo(f"records: {path}")
     if tally.failed:
         typer.echo("failed cells are tried again by the same command")
-        raise typer.Exit(1)
+        raise typer.Exit(DataError.exit_code)

@@ -11,7 +11,7 @@ import typer
 from mphil.cli import show
 from mphil.cli.plugging import Plugins
 from mphil.cli.reading import Sheet
-from mphil.errors import DataError, UsageError
+from mphil.errors import DataError, Stopped, UsageError
 
 
 def add_to(app: typer.Typer) -> None:
@@ -192,12 +192,10 @@ def _predict_file(
         screen = screen_graphs if file.is_dir() else partial(screen_file, **reading)
         summary = screen(predictor, file, out)
     except KeyboardInterrupt:
-        typer.echo(
+        raise Stopped(
             f"stopped; nothing was written to {out}. Give the same command again, or cut a long table into a folder of "
-            "files: a folder goes on file by file.",
-            err=True,
-        )
-        raise
+            "files: a folder goes on file by file."
+        ) from None
     if json:
         show.as_json(summary.as_dict())
         return
@@ -243,8 +241,7 @@ def _predict_folder(
                 typer.echo(f"{Path(one['source']).name}: {one['rows']:,} rows, {one['answered']:,} answered")
             told = len(state.done)
     except KeyboardInterrupt:
-        typer.echo(f"stopped; finished files are in {target}. The same command goes on with the others.", err=True)
-        raise
+        raise Stopped(f"stopped; finished files are in {target}. The same command goes on with the others.") from None
     if json:
         show.as_json(state.as_dict())
     else:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from mphil.cli.plugging import Plugins
-from mphil.errors import UsageError
+from mphil.errors import Stopped, UsageError
 
 LOCAL = ("127.0.0.1", "localhost", "::1")
 
@@ -51,6 +50,7 @@ def serve(
         if open_page:
             typer.launch(address)
 
-    with suppress(KeyboardInterrupt):
+    try:
         listen(predictor, host=host, port=port, allow=allow_host or (), ready=ready)
-    typer.echo("stopped", err=True)
+    except KeyboardInterrupt:
+        raise Stopped("stopped") from None

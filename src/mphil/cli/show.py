@@ -19,10 +19,13 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]], title: str = "")
     from rich.console import Console
     from rich.table import Table
 
-    grid = Table(*header, box=SIMPLE_HEAD, title=title or None, title_justify="left", pad_edge=False)
+    from mphil.page.text import printable
+
+    grid = Table(*map(printable, header), box=SIMPLE_HEAD, title=title or None, title_justify="left", pad_edge=False)
     for row in rows:
-        grid.add_row(*row)
-    Console().print(grid)
+        grid.add_row(*map(printable, row))
+    # Names come from files: one such as [red] is a name, not a colour.
+    Console(markup=False, emoji=False).print(grid)
 
 
 def printable(text: str) -> str:

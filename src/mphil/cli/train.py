@@ -22,7 +22,7 @@ from mphil.cli.reading import (
     TestFile,
     Threshold,
 )
-from mphil.errors import UsageError
+from mphil.errors import Stopped, UsageError
 
 
 def add_to(app: typer.Typer) -> None:
@@ -177,8 +177,7 @@ def _train_file(
     try:
         product = train_product(prepared, folder, members=members, baselines=baselines)
     except KeyboardInterrupt:
-        typer.echo("stopped; everything so far is saved. Give the same command again to go on.", err=True)
-        raise
+        raise Stopped("stopped; everything so far is saved. Give the same command again to go on.") from None
     if json:
         show.as_json(product.summary())
         return
@@ -279,8 +278,10 @@ def _execute(settings: Any, data: Any, folder: Path, *, resume: bool, json: bool
         finished = execute(settings, data, folder, resume=resume)
         bundle = write_run_bundle(finished) if is_first() else None
     except KeyboardInterrupt:
-        if is_first() and (folder / "config.json").exists():
-            typer.echo(f"stopped; everything so far is saved. Go on with: mphil resume {folder}", err=True)
+        if not is_first():
+            raise Stopped("") from None
+        if (folder / "config.json").exists():
+            raise Stopped(f"stopped; everything so far is saved. Go on with: mphil resume {folder}") from None
         raise
     if not is_first():
         return

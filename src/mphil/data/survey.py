@@ -161,7 +161,9 @@ def survey_table(
         gathered.begin(source)
         for chunk in source.chunks(max(ROWS, min(MOST_ROWS, CELLS // len(roles.used))), gathered.columns):
             processes = (0 if len(chunk) <= SMALL else len(os.sched_getaffinity(0))) if workers is None else workers
-            gathered.add(chunk, describe(chunk.columns[roles.smiles], processes, standardised=standardised))
+            gathered.add(
+                chunk, describe(chunk.columns[roles.smiles], processes, standardised=standardised, definite=True)
+            )
             if progress:
                 progress(gathered.rows)
     return replace(gathered.finish(), reading={"standardised": standardised})
@@ -279,9 +281,18 @@ def without(survey: Survey, positions: IntArray) -> Survey:
     )
 
 
-def describe(smiles: Sequence[str], workers: int, *, standardised: bool = False) -> list[Described | Problem]:
-    """Canonical SMILES, heavy atoms and scaffold of each row, standardised or as it is, or why there are none."""
-    options = {"lenient": False, "standardised": standardised}
+def describe(
+    smiles: Sequence[str], workers: int, *, standardised: bool = False, definite: bool = False
+) -> list[Described | Problem]:
+    """Canonical SMILES, heavy atoms and scaffold of each row, standardised or as it is, or why there are none.
+
+    Args:
+        smiles: the rows.
+        workers: processes that read them.
+        standardised: as `mphil train --standardise` does.
+        definite: refuse wildcards and dative bonds, as a prediction does.
+    """
+    options = {"lenient": False, "standardised": standardised, "definite": definite}
     batch = run("facts", [text.strip() for text in smiles], options, workers=workers)
     refused = {issue.row: Problem(issue.status, issue.message) for issue in batch.issues}
     canonical, scaffold = (

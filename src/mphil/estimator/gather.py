@@ -50,7 +50,7 @@ def know_rows(rows: Rows) -> Known:
         sizes = [int(graph.num_nodes or 0) for graph in rows.values]
         return Known(list(everything), [str(row) for row in everything], sizes, None)
     workers = 0 if len(rows) <= SMALL else len(os.sched_getaffinity(0))
-    found = list(enumerate(describe(rows.values, workers)))
+    found = list(enumerate(describe(rows.values, workers, definite=True)))
     good = [(row, one) for row, one in found if isinstance(one, Described)]
     bad = [BadRow(row, row + 1, one.code, one.message) for row, one in found if not isinstance(one, Described)]
     return Known(

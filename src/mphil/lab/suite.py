@@ -22,6 +22,8 @@ from mphil.training.settings import parse_assignment
 
 FULL = "full"
 """The budget that every suite has: its own settings and seeds, all graphs."""
+WORDS = r"^[^./\\\x00-\x1f\x7f][^/\\\x00-\x1f\x7f]*$"
+"""Names of suites, which become names of files: no folders, no control characters."""
 Figure = Literal["", "curve", "bars", "time", "separability", "prototypes", "health"]
 
 
@@ -111,7 +113,7 @@ class Suite(Settings):
         budget: the one that is taken unless another is asked for.
     """
 
-    name: str
+    name: str = Field(pattern=WORDS)
     title: str
     paper: str = ""
     reference: str = ""

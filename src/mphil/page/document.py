@@ -8,7 +8,6 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 
-from mphil.errors import DataError
 from mphil.page.palette import stylesheet
 from mphil.page.text import escape
 
@@ -47,17 +46,18 @@ def resource(name: str) -> str:
 def section(identifier: str, heading: str, *content: str) -> str:
     """A part of the page under a second-level heading. `content` is HTML, `heading` is text."""
     return (
-        f'<section aria-labelledby="{identifier}">\n<h2 id="{identifier}">{escape(heading)}</h2>\n'
+        f'<section aria-labelledby="{escape(identifier)}">\n<h2 id="{escape(identifier)}">{escape(heading)}</h2>\n'
         + "\n".join(content)
         + "\n</section>"
     )
 
 
 def paragraph(text: str, kind: str = "") -> str:
-    """A paragraph of text; `backquotes` mark code."""
+    """A paragraph of text; `backquotes` mark code, and one that has no partner is a character like any other."""
     pieces = escape(text).split("`")
     if len(pieces) % 2 == 0:
-        raise DataError(f"unpaired backquote in {text[:60]!r}")
+        last = pieces.pop()
+        pieces[-1] += f"`{last}"
     marked = "".join(f"<code>{piece}</code>" if i % 2 else piece for i, piece in enumerate(pieces))
     return f'<p class="{kind}">{marked}</p>' if kind else f"<p>{marked}</p>"
 

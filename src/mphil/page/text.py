@@ -12,9 +12,14 @@ _FORBIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe
 MISSING = "–"
 
 
+def printable(text: str) -> str:
+    """Text without control characters: they steer a terminal, and most file formats cannot hold them."""
+    return _FORBIDDEN.sub("\ufffd", text)
+
+
 def escape(text: object) -> str:
     """Make text from outside harmless inside an element or a quoted attribute, in HTML and in XML."""
-    return html.escape(_FORBIDDEN.sub("\ufffd", str(text)), quote=True)
+    return html.escape(printable(str(text)), quote=True)
 
 
 def number(value: float, digits: int = 3) -> str:

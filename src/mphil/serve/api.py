@@ -48,6 +48,12 @@ def get_explainer(request: Request) -> Explainer:
     return explainer
 
 
+def get_predicting(request: Request) -> Explainer:
+    """The process of the server that predicts."""
+    predicting: Explainer = request.app.state.predicting
+    return predicting
+
+
 def get_jobs(request: Request) -> Jobs:
     """The files of the server."""
     jobs: Jobs = request.app.state.jobs
@@ -68,6 +74,7 @@ def get_results(job: Annotated[Job, Depends(get_job)]) -> Results:
 
 DeskOf = Annotated[Desk, Depends(get_desk)]
 ExplainerOf = Annotated[Explainer, Depends(get_explainer)]
+PredictingOf = Annotated[Explainer, Depends(get_predicting)]
 JobsOf = Annotated[Jobs, Depends(get_jobs)]
 JobOf = Annotated[Job, Depends(get_job)]
 ResultsOf = Annotated[Results, Depends(get_results)]
@@ -94,17 +101,17 @@ async def model(request: Request, desk: DeskOf) -> schemas.ModelFacts:
     return await in_time(request, desk.ask(lambda: answers.model_facts(desk)))
 
 
-@router.post("/api/predict", tags=["model"])
-async def predict(request: Request, body: schemas.PredictRequest, desk: DeskOf) -> schemas.PredictResponse:
+@router.post("/api/predict", tags=["model"], response_model=schemas.PredictResponse)
+async def predict(request: Request, body: schemas.PredictRequest, predicting: PredictingOf) -> Response:
     """Predict molecules; every row comes back, with a status."""
-    return await in_time(request, desk.ask(lambda: answers.predict(desk, body.smiles)))
+    return Response(await in_time(request, predicting.ask(body.smiles)), media_type="application/json")
 
 
 @router.post("/api/explain", tags=["model"], response_model=schemas.ExplainResponse)
 async def explain(request: Request, body: schemas.ExplainRequest, desk: DeskOf, explainer: ExplainerOf) -> Response:
     """Predict molecules and say why: atoms, ranked substructures, nearest prototypes."""
     desk.task(body.target)
-    text = await in_time(request, explainer.explain(body.smiles, body.target))
+    text = await in_time(request, explainer.ask(body.smiles, body.target))
     return Response(text, media_type="application/json")
 
 

@@ -50,9 +50,10 @@ def create_app(predictor: Predictor, *, hosts: Collection[str] = LOCAL) -> FastA
         # A job goes on for long, so it has a model of its own: questions need not wait for it.
         second = Predictor(predictor.bundle, batch_size=predictor.batch_size, device=predictor.device)
         with Desk(predictor) as desk, Jobs(second) as jobs:
-            async with Explainer(predictor) as explainer:
-                app.state.desk, app.state.jobs, app.state.explainer = desk, jobs, explainer
-                trial = asyncio.create_task(desk.warm_up(explainer.warm_up()))
+            async with Explainer(predictor, "predict") as predicting, Explainer(predictor, "explain") as explainer:
+                app.state.desk, app.state.jobs = desk, jobs
+                app.state.predicting, app.state.explainer = predicting, explainer
+                trial = asyncio.create_task(desk.warm_up(predicting.warm_up(), explainer.warm_up()))
                 trial.add_done_callback(_tell_failure)
                 yield
                 trial.cancel()

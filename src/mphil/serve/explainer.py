@@ -1,6 +1,7 @@
-"""Explanations in a process of their own, which can be ended: a molecule that takes too long costs its request only.
+"""Answers from a process of their own, which can be ended: a molecule that takes too long costs its request only.
 
-This is the side of the server; `mphil.serve.explaining` is the process.
+This is the side of the server; `mphil.serve.explaining` is the process. Predictions and explanations have one each, so
+that neither waits for the other.
 """
 
 from __future__ import annotations
@@ -10,41 +11,49 @@ import json
 import os
 import struct
 import sys
-import tempfile
 from contextlib import AbstractAsyncContextManager, suppress
-from pathlib import Path
+from typing import Literal
 
 from mphil.bundle import write_bundle
 from mphil.limits import MAX_WAITING_REQUESTS
 from mphil.predictor import Predictor
 from mphil.serve.desk import TRIAL
 from mphil.serve.refusal import Refusal
+from mphil.serve.scratch import Scratch
 
 REQUEST = struct.Struct("<Q")
 ANSWER = struct.Struct("<HQ")
 """Lengths of a request and of an answer, the latter behind its HTTP status."""
 
 
+START_SECONDS = 600.0
+"""How long a process may take to load the model before another one takes its place."""
+
+Kind = Literal["predict", "explain"]
+
+
 class Explainer(AbstractAsyncContextManager["Explainer"]):
-    """Has molecules explained, one request after the other.
+    """Has molecules predicted or explained, one request after the other.
 
     Args:
         predictor: the model; the process has a copy.
+        kind: what is asked of it.
     """
 
-    def __init__(self, predictor: Predictor) -> None:
-        self._predictor = predictor
-        self._folder = tempfile.TemporaryDirectory(prefix="mphil-serve-")
+    def __init__(self, predictor: Predictor, kind: Kind) -> None:
+        self._predictor, self._kind = predictor, kind
+        self._folder = Scratch()
         self._turn = asyncio.Lock()
-        self._waiting = 0
+        self._waiting, self._closed = 0, False
         self._process: asyncio.subprocess.Process | None = None
+        self._starting: asyncio.Task[asyncio.subprocess.Process] | None = None
 
     async def warm_up(self) -> None:
         """Answer once, so that the first visitor does not wait for the process."""
-        await self.explain([TRIAL], None)
+        await self.ask([TRIAL])
 
-    async def explain(self, smiles: list[str], target: str | None) -> bytes:
-        """The JSON text of an `ExplainResponse`. Whoever stops waiting for it ends the process.
+    async def ask(self, smiles: list[str], target: str | None = None) -> bytes:
+        """The JSON text of a `PredictResponse` or an `ExplainResponse`. Whoever stops waiting for it ends the process.
 
         Raises:
             Refusal: too many requests are waiting, or this one cannot be answered.
@@ -61,28 +70,43 @@ class Explainer(AbstractAsyncContextManager["Explainer"]):
 
     async def _ask(self, request: bytes) -> bytes:
         try:
-            process = self._process = self._process or await self._start()
+            # A start is nobody's alone: who stops waiting for it does not end it, or a busy machine never got through.
+            process = await asyncio.shield(self._begin())
+        except (asyncio.IncompleteReadError, OSError):
+            await self._end()
+            raise self._lost() from None
+        try:
             assert process.stdin is not None
             process.stdin.write(REQUEST.pack(len(request)) + request)
             status, body = await _answer(process)
         except (asyncio.IncompleteReadError, OSError):
-            await self._end()
-            raise Refusal(503, "the process that explains molecules was lost", "ask again") from None
+            await self._renew()
+            raise self._lost() from None
         except BaseException:
-            await self._end()
+            await self._renew()
             raise
         if status == 500:
-            raise RuntimeError(f"an explanation failed in another process:\n{body.decode()}")
+            raise RuntimeError(f"{self._kind} failed in another process:\n{body.decode()}")
         if status != 200:
             raise Refusal(status, **json.loads(body))
         return body
 
+    def _lost(self) -> Refusal:
+        return Refusal(503, f"the process that has to {self._kind} molecules was lost", "ask again")
+
+    def _begin(self) -> asyncio.Task[asyncio.subprocess.Process]:
+        """Start a process, unless there is one."""
+        if self._starting is None:
+            self._starting = asyncio.ensure_future(self._start())
+            self._starting.add_done_callback(lambda start: start.cancelled() or start.exception())
+        return self._starting
+
     async def _start(self) -> asyncio.subprocess.Process:
         """A process that has said that it is ready."""
-        folder = Path(self._folder.name) / "bundle"
+        folder = self._folder.path / "bundle"
         if not folder.exists():
             await asyncio.to_thread(write_bundle, folder, self._predictor.bundle)
-        options = [str(folder), str(self._predictor.batch_size), self._predictor.device]
+        options = [str(folder), str(self._predictor.batch_size), self._predictor.device, self._kind]
         self._process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-P", "-m", "mphil.serve.explaining", *options),
             stdin=asyncio.subprocess.PIPE,
@@ -91,19 +115,31 @@ class Explainer(AbstractAsyncContextManager["Explainer"]):
             # Ctrl-C in a terminal is meant for the server, which then ends this process.
             start_new_session=True,
         )
-        await _answer(self._process)
+        async with asyncio.timeout(START_SECONDS):
+            await _answer(self._process)
         return self._process
+
+    async def _renew(self) -> None:
+        """Put another process in the place of one that is lost, or busy with what nobody wants any more."""
+        await self._end()
+        if not self._closed:
+            self._begin()
 
     async def _end(self) -> None:
         process, self._process = self._process, None
+        starting, self._starting = self._starting, None
+        if starting is not None:
+            starting.cancel()
+            await asyncio.gather(starting, return_exceptions=True)
         if process is not None:
             with suppress(ProcessLookupError):
                 process.kill()
             await process.wait()
 
     async def __aexit__(self, *exception: object) -> None:
+        self._closed = True
         await self._end()
-        self._folder.cleanup()
+        self._folder.close()
 
 
 async def _answer(process: asyncio.subprocess.Process) -> tuple[int, bytes]:

@@ -1,4 +1,6 @@
-"""The process that explains: `python -m mphil.serve.explaining FOLDER BATCH_SIZE DEVICE`, a bundle in the folder.
+"""The process that predicts or explains: `python -m mphil.serve.explaining FOLDER BATCH_SIZE DEVICE KIND`.
+
+The folder holds a bundle.
 
 Requests come on its standard input and answers go to its standard output, as JSON text behind its length; the first
 answer says that the process is ready. It ends when its input does.
@@ -23,13 +25,15 @@ from mphil.serve.refusal import Refusal
 
 READY = b"ready"
 NICENESS = 5
-"""How much the process gives way to predictions."""
+"""How much explanations give way to predictions."""
 
 
-def answer(desk: Desk, request: bytes) -> tuple[int, bytes]:
+def answer(desk: Desk, request: bytes, kind: str) -> tuple[int, bytes]:
     """HTTP status and body of the answer to one request; a fault of ours travels back as text."""
     try:
         asked = json.loads(request)
+        if kind == "predict":
+            return 200, answers.predict(desk, asked["smiles"]).model_dump_json().encode()
         return 200, answers.explain(desk, asked["smiles"], asked["target"]).model_dump_json().encode()
     except Refusal as refusal:
         return refusal.status, refusal.body()
@@ -44,7 +48,7 @@ def _send(stream: BinaryIO, status: int, body: bytes) -> None:
     stream.flush()
 
 
-def main(folder: str, batch_size: str, device: str) -> None:
+def main(folder: str, batch_size: str, device: str, kind: str) -> None:
     """Answer requests until there are no more."""
     # Whatever other code prints must not get between the answers.
     out = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
@@ -52,11 +56,11 @@ def main(folder: str, batch_size: str, device: str) -> None:
     load_plugins()
     predictor = Predictor(read_bundle(folder), batch_size=int(batch_size), device=device)
     with Desk(predictor) as desk:
-        os.nice(NICENESS)
+        os.nice(NICENESS if kind == "explain" else 0)
         _send(out, 200, READY)
         while head := sys.stdin.buffer.read(REQUEST.size):
             (length,) = REQUEST.unpack(head)
-            _send(out, *answer(desk, sys.stdin.buffer.read(length)))
+            _send(out, *answer(desk, sys.stdin.buffer.read(length), kind))
 
 
 if __name__ == "__main__":

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import os
 import secrets
-import tempfile
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -23,6 +22,7 @@ from mphil.screening import Summary, screen_file
 from mphil.screening.rows import open_source
 from mphil.serve.refusal import Refusal
 from mphil.serve.results import Results, name_column, open_results
+from mphil.serve.scratch import Scratch
 
 State = Literal["uploading", "waiting", "running", "done", "failed"]
 
@@ -148,7 +148,7 @@ class Jobs(AbstractContextManager["Jobs"]):
 
     def __init__(self, predictor: Predictor, *, workers: int | None = None) -> None:
         self._predictor = predictor
-        self._folder = tempfile.TemporaryDirectory(prefix="mphil-serve-")
+        self._folder = Scratch()
         self._crew = Crew(workers or len(os.sched_getaffinity(0)))
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="mphil-jobs")
         self._jobs: dict[str, Job] = {}
@@ -173,7 +173,7 @@ class Jobs(AbstractContextManager["Jobs"]):
             if oldest is None:
                 raise Refusal(503, f"{MAX_JOBS} files are being predicted already", "try again when one is finished")
             self.remove(oldest.id)
-        job = Job(Path(self._folder.name), name, column)
+        job = Job(self._folder.path, name, column)
         self._jobs[job.id] = job
         return job
 
@@ -215,7 +215,7 @@ class Jobs(AbstractContextManager["Jobs"]):
         self._thread.shutdown(wait=False, cancel_futures=True)
         self._crew.__exit__(*exception)
         self._thread.shutdown()
-        self._folder.cleanup()
+        self._folder.close()
 
 
 def check_unpacked(path: Path) -> None:

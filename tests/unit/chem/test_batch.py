@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from mphil.chem import batch as batch_module
-from mphil.chem.batch import Batch, Issue, graph_batch, join, molecule_batch, scaffold_batch
+from mphil.chem.batch import Batch, Issue, fact_batch, graph_batch, join, molecule_batch, scaffold_batch
 from mphil.chem.worker import answer, receive, send
 
 ROWS = ["CCO", "C C", "c1ccccc1C", "", "O=C1O[Al]23(OC1=O)(OC(=O)C(=O)O2)OC(=O)C(=O)O3", "C"]
@@ -30,6 +30,7 @@ def test_open_molecules_and_arrows_have_a_status_of_their_own_where_an_answer_is
     assert found == {0: "wildcard", 2: "wildcard", 3: "dative", 4: "dative", 5: "wildcard"}
     assert batch.arrays["n_nodes"].tolist() == [3, 1]
     assert {issue.row for issue in graph_batch(rows, schema="good", lenient=False).issues} == {5}
+    assert fact_batch(rows, lenient=False, definite=True).issues == batch.issues
 
 
 def test_scaffolds_end_to_end():

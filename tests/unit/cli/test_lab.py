@@ -61,7 +61,7 @@ class TestRun:
     def test_failures_are_listed_and_the_code_says_so(self, suite, inline, tmp_path):
         inline["erm"] = "failed"
         ended = call("lab", "run", suite, "--out", tmp_path / "r", "--seeds", "0")
-        assert ended.code == 1
+        assert ended.code == 3
         assert "failed: mphil train --benchmark good-motif-basis --method erm --seed 0" in ended.out
         assert "it broke" in ended.out
 

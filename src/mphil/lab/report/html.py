@@ -41,7 +41,9 @@ def _contents(document: Document) -> list[str]:
     suites = [chapter for chapter in document.chapters if chapter.page != INDEX]
     parts = []
     for identifier, title, chapters in (("suites", "Suites", suites), ("methods", "Methods", document.cards)):
-        links = "".join(f'<li><a href="{quote(c.page)}.html#{c.name}">{escape(c.title)}</a></li>' for c in chapters)
+        links = "".join(
+            f'<li><a href="{quote(c.page)}.html#{quote(c.name)}">{escape(c.title)}</a></li>' for c in chapters
+        )
         parts += [section(identifier, title, f'<ul class="links">{links}</ul>')] if chapters else []
     if document.problems:
         items = "".join(f"<li>{escape(problem)}</li>" for problem in document.problems)

@@ -18,6 +18,7 @@ from mphil.lab.report.document import (
     Scatter,
     Table,
 )
+from mphil.page.text import printable
 
 PREAMBLE = r"""\documentclass{article}
 \usepackage[a4paper,landscape,margin=15mm]{geometry}
@@ -85,7 +86,7 @@ def escape(text: str) -> str:
         >>> print(escape("w/o L_PS: 95 % & more"))
         w/o L\_PS: 95 \% \& more
     """
-    return "".join(SPECIAL.get(sign, sign) for sign in " ".join(text.split()))
+    return "".join(SPECIAL.get(sign, sign) for sign in printable(" ".join(text.split())))
 
 
 def _block(block: Block) -> str:

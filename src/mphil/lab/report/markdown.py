@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from urllib.parse import quote
 
 from mphil.lab.report.document import Block, Chapter, Document, Molecules, Table
+from mphil.page.text import printable
 
 
 def markdown(document: Document) -> str:
@@ -21,7 +23,10 @@ def chapter_text(chapter: Chapter) -> str:
     parts = [f"## {escape(chapter.title)}", *map(escape, chapter.intro)]
     parts += [_block(block, chapter.name, number) for number, block in enumerate(chapter.blocks)]
     if chapter.commands:
-        parts += ["Commands of the runs:", "\n".join(f"    {command}" for _, command in chapter.commands)]
+        parts += [
+            "Commands of the runs:",
+            "\n".join(f"    {printable(' '.join(line.split()))}" for _, line in chapter.commands),
+        ]
     return "\n\n".join(parts)
 
 
@@ -45,7 +50,7 @@ def figure_file(chapter: str, number: int) -> str:
 
 def escape(text: str) -> str:
     """Text that Markdown takes as it stands, also in a cell of a table."""
-    return re.sub(r"([\\`*_|<>#\[\]])", r"\\\1", " ".join(text.split()))
+    return re.sub(r"([\\`*_|<>#\[\]])", r"\\\1", printable(" ".join(text.split())))
 
 
 def _block(block: Block, chapter: str, number: int) -> str:
@@ -54,7 +59,7 @@ def _block(block: Block, chapter: str, number: int) -> str:
     if isinstance(block, Molecules):
         lines = [f"- `{smiles}`: {escape(text)}" for smiles, _, text in block.drawings]
         return f"{escape(block.title)} (drawn on the HTML page):\n\n" + "\n".join(lines) + _told(block.caption)
-    return f"![{escape(block.title)}]({figure_file(chapter, number)})" + _told(block.caption)
+    return f"![{escape(block.title)}]({quote(figure_file(chapter, number))})" + _told(block.caption)
 
 
 def _told(caption: str) -> str:
