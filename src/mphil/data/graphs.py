@@ -5,18 +5,21 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from torch_geometric.data import Data
 
 from mphil.data.features import Features
 from mphil.data.labels import MOST_CLASSES, Coded, normal_label, read_target
 from mphil.data.store import GraphStore, pointer
 from mphil.data.survey import Survey
 from mphil.errors import DataError, UsageError
+
+if TYPE_CHECKING:
+    from torch_geometric.data import Data
 
 FloatArray = NDArray[np.float64]
 
