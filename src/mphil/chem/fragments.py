@@ -7,7 +7,6 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 from rdkit import rdBase
-from rdkit.Chem.BRICS import FindBRICSBonds
 
 from mphil.chem.parse import SmilesError, parse_lenient
 
@@ -30,6 +29,8 @@ def brics_bonds(smiles: str) -> tuple[int, npt.NDArray[np.int16]]:
         >>> brics_bonds("CCOC(C)=O")[1].tolist()
         [[1, 2], [2, 3]]
     """
+    from rdkit.Chem.BRICS import FindBRICSBonds  # compiles its patterns when it is imported
+
     none = np.zeros((0, 2), np.int16)
     try:
         mol, partial = parse_lenient(smiles)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import torch
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
 from torch import Tensor
 
 from mphil.chem.fragments import brics_bonds
@@ -45,6 +43,9 @@ def fragments(batch: Batch, cut: Tensor) -> tuple[Tensor, Tensor]:
     Returns:
         (N,) the fragment of each node, and (F,) the graph of each fragment.
     """
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+
     n_nodes = int(batch.ptr[-1])
     source, target = batch.edge_index[:, ~cut].cpu().numpy()
     links = coo_array((np.ones(len(source), bool), (source, target)), shape=(n_nodes, n_nodes))

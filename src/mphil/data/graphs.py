@@ -5,12 +5,12 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from torch_geometric.data import Data
 
 from mphil.data.features import Features
 from mphil.data.labels import MOST_CLASSES, Coded, Target, normal_label, read_target
@@ -18,6 +18,9 @@ from mphil.data.store import GraphStore, pointer
 from mphil.data.survey import Survey
 from mphil.data.targets import Wanted
 from mphil.errors import DataError, UsageError
+
+if TYPE_CHECKING:
+    from torch_geometric.data import Data
 
 FloatArray = NDArray[np.float64]
 

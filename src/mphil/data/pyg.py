@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import torch
 from torch import Tensor
-from torch_geometric.data import Data
 
 from mphil.errors import DataError
+
+if TYPE_CHECKING:
+    from torch_geometric.data import Data
 
 
 def join_rows(graphs: list[Data], name: str) -> Tensor | None:

@@ -7,24 +7,27 @@ import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from torch_geometric.data import Data
 
+from mphil.data.batch import Batch
 from mphil.data.features import Features
 from mphil.data.pyg import join_edges, join_labels, join_rows
 from mphil.data.strings import Strings
 from mphil.errors import DataError, IntegrityError
 from mphil.files import replace_folder
 
+if TYPE_CHECKING:
+    from torch_geometric.data import Data
+
+__all__ = ["Batch", "GraphStore", "pointer", "ranges"]
+
 FORMAT = 1
 T = TypeVar("T")
-Batch: TypeAlias = Data
-"""A batch is a PyG `Data` with x, edge_index, edge_attr, batch, ptr, y, env, index and, for molecules, smiles."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,14 +143,14 @@ class GraphStore:
         )
 
     def batch(self, graphs: Tensor, extras: bool = False) -> Batch:
-        """The graphs at these positions as one PyG `Data`; `extras` adds the extra tensors as attributes."""
+        """The graphs at these positions as one batch; `extras` adds the extra tensors as attributes."""
         nodes, node_counts = ranges(self.node_ptr, graphs)
         edges, edge_counts = ranges(self.edge_ptr, graphs)
         ptr = pointer(node_counts)
         edge_index = self.edge_index[:, edges].long() + ptr[:-1].repeat_interleave(edge_counts)
         x = self.x[nodes]
         edge_attr = None if self.edge_attr is None else self.edge_attr[edges]
-        batch = Data(
+        batch = Batch(
             x=x if x.is_floating_point() else x.long(),
             edge_index=edge_index,
             edge_attr=edge_attr if edge_attr is None or edge_attr.is_floating_point() else edge_attr.long(),
@@ -173,7 +176,7 @@ class GraphStore:
         edge_features: Features | None = None,
         extras: Iterable[str] = (),
     ) -> GraphStore:
-        """Take over any iterable of PyG graphs.
+        """Take over any iterable of PyG graphs, or of objects with their attributes.
 
         Args:
             dataset: graphs with edge_index and, optionally, x, edge_attr, y, env and smiles.
@@ -215,7 +218,7 @@ class GraphStore:
             del graph.batch, graph.ptr, graph.index
             if self.smiles is not None:
                 graph.smiles = self.smiles[i]
-            graphs.append(graph)
+            graphs.append(graph.to_pyg())
         return graphs
 
     def digest(self) -> str:

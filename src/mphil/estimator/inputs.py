@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-from torch_geometric.data import Data
 
 from mphil.chem.spelling import is_molecule, spelling
+from mphil.data.batch import is_graph
 from mphil.data.store import GraphStore
 from mphil.errors import MphilError
 
@@ -79,7 +79,7 @@ def read_rows(X: Any) -> Rows:
     values = _values(X)
     if not values:
         raise InputError(f"X has no rows (0 sample(s)); {ACCEPTED}, and at least one is needed")
-    if all(isinstance(value, Data) for value in values):
+    if all(is_graph(value) for value in values):
         return Rows("graphs", values)
     return Rows("molecules", [_text(row, value) for row, value in enumerate(values)])
 
@@ -105,7 +105,7 @@ def tell(problems: Mapping[int, str], rows: int, on_bad: OnBad, consequence: str
 
 
 def _values(X: Any) -> list[Any]:
-    if isinstance(X, (str, Data)) or is_molecule(X) or not hasattr(X, "__len__"):
+    if isinstance(X, str) or is_graph(X) or is_molecule(X) or not hasattr(X, "__len__"):
         raise InputError(f"X is a {type(X).__name__}; {ACCEPTED}: put it into a list")
     shape = getattr(X, "shape", None)
     if shape is not None and len(shape) != 1:
@@ -123,7 +123,7 @@ def _text(row: int, value: Any) -> str:
     if value is None or (isinstance(value, float) and value != value):
         return ""
     kind = type(value).__name__
-    among = "a graph among molecules" if isinstance(value, Data) else f"a {kind}"
+    among = "a graph among molecules" if is_graph(value) else f"a {kind}"
     raise InputError(f"row {row} of X is {among}; {ACCEPTED}")
 
 

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import hypergeom
 
 from mphil.chem.substructures import find_substructures
 from mphil.errors import DataError
@@ -142,6 +141,8 @@ def over_represented(
 
 
 def _telling(overall: Counter[str], group: Sequence[set[str]], total: int) -> list[Fragment]:
+    from scipy.stats import hypergeom
+
     here = Counter(part for one in group for part in one)
     chances = {
         part: float(hypergeom.logsf(count - 1, total, overall[part], len(group)))

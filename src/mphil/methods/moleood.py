@@ -7,7 +7,6 @@ from typing import Literal
 
 import torch
 from torch import Tensor, nn
-from torch_geometric.utils import softmax
 
 from mphil.config import EncoderConfig
 from mphil.data.fragments import cut_edges, fragments
@@ -19,6 +18,7 @@ from mphil.nn.encoders import build_encoder
 from mphil.nn.latent import EnvironmentModel, graph_losses
 from mphil.nn.losses import labelled, masked_mean
 from mphil.nn.penalties import environment_risks
+from mphil.nn.readout import grouped_softmax
 from mphil.task import Task
 
 
@@ -119,7 +119,7 @@ class MoleOOD(Staged):
         vectors = self.pool(nodes[fragment.argsort()], pointer(fragment.bincount()))
         whole = self.pool(self.encoder(batch), batch.ptr)
         scores = (self.query(whole)[graph] * self.key(vectors)).sum(1) / math.sqrt(vectors.shape[1])
-        return vectors, softmax(scores, graph, num_nodes=len(whole)), fragment, graph
+        return vectors, grouped_softmax(scores, graph, len(whole)), fragment, graph
 
     def node_importance(self, batch: Batch) -> Tensor:
         """(N,) attention of the fragment a node is in."""

@@ -148,7 +148,7 @@ class MPHIL(Method):
         if attention == "scaled-dot" and update not in ("ema-uniform", "ema-hard"):
             self.query = nn.Linear(size, attention_width or size, bias=attention_bias)
             self.key = nn.Linear(size, attention_width or size, bias=False)
-        bank = sphere.random_prototypes(task.n_tasks, task.n_classes, prototypes, size)
+        bank = sphere.random_directions(task.n_tasks, task.n_classes, prototypes, size)
         self.prototypes: Tensor
         if update == "gradient":
             self.prototypes = nn.Parameter(bank)

@@ -16,7 +16,7 @@ from mphil.nn.importance import node_contribution
 from mphil.nn.losses import task_loss
 from mphil.nn.masks import concrete
 from mphil.nn.readout import readout
-from mphil.nn.sphere import unit
+from mphil.nn.sphere import random_directions, unit
 from mphil.nn.world import share, total
 from mphil.task import Task
 
@@ -109,7 +109,7 @@ class MPHILPlus(Method):
         self.temperature, self.sphere, self.pooled = temperature, sphere, pooled
         self.encoder = build_encoder(encoder)
         self.projector = nn.Sequential(nn.Linear(width, width), nn.ReLU(), nn.Linear(width, projection))
-        self.prototypes = nn.Parameter(unit(torch.randn(parts, projection))) if parts else None
+        self.prototypes = nn.Parameter(random_directions(parts, projection)) if parts else None
         if keep < 1:
             require_weights(encoder, "a gate (method.keep < 1)")
             self.gate_encoder = build_encoder(

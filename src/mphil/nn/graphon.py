@@ -9,7 +9,6 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 from torch.nn import functional as F
-from torch_geometric.data import Data
 
 from mphil.data.features import Features
 from mphil.data.store import Batch, pointer
@@ -166,7 +165,7 @@ class Graphons:
         used = torch.unique(ends)  # node k of graph g is number g * K + k, so these are graph after graph
         position = torch.searchsorted(used, ends)
         drawn, owner = torch.unique(used // size, return_inverse=True)
-        batch = Data(
+        batch = Batch(
             x=self._node_features(used % size, recipe.of(drawn[owner])),
             edge_index=torch.cat([position, position.flip(0)], dim=1),
             edge_attr=self._edge_features(recipe.of(graph)),
@@ -282,7 +281,7 @@ def labels(batch: Batch) -> Tensor:
 def join(batch: Batch, more: Batch) -> Batch:
     """The graphs of both, one after the other, without labels."""
     nodes, graphs = len(batch.batch), batch.ptr.numel() - 1
-    return Data(
+    return Batch(
         x=torch.cat([batch.x, more.x.to(batch.x.dtype)]),
         edge_index=torch.cat([batch.edge_index, more.edge_index + nodes], dim=1),
         edge_attr=None

@@ -7,14 +7,13 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torch_geometric.utils import softmax
 
 from mphil.config import EncoderConfig
 from mphil.data.store import Batch
 from mphil.nn.encoders import build_encoder
 from mphil.nn.latent import losses_by_environment
 from mphil.nn.masks import concrete
-from mphil.nn.readout import readout
+from mphil.nn.readout import grouped_softmax, readout
 from mphil.nn.scorers import Scorer
 from mphil.task import Task
 
@@ -81,7 +80,7 @@ def draw_edges(scores: Tensor, batch: Batch, threshold: float, training: bool) -
 
     Scores become shares of the edges that leave the same node; in evaluation nothing is drawn at random.
     """
-    logits = softmax(scores, batch.edge_index[0], num_nodes=batch.batch.numel()).logit(1e-6)
+    logits = grouped_softmax(scores, batch.edge_index[0], batch.batch.numel()).logit(1e-6)
     soft = concrete(logits, TEMPERATURE) if training else (logits / TEMPERATURE).sigmoid()
     return (soft > threshold).to(soft.dtype) + soft - soft.detach()
 

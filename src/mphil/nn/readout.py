@@ -70,6 +70,25 @@ class Readout(nn.Module):
         return shares
 
 
+def grouped_softmax(scores: Tensor, group: Tensor, groups: int) -> Tensor:
+    """(n,) softmax of the (n,) scores among those of the same group.
+
+    Args:
+        scores: any real numbers.
+        group: (n,) from 0.
+        groups: how many there are.
+
+    Example:
+        >>> grouped_softmax(torch.tensor([0.0, 5.0, 0.0]), torch.tensor([0, 1, 0]), 2).tolist()
+        [0.5, 1.0, 0.5]
+    """
+    empty = scores.new_zeros(groups)
+    most = empty.scatter_reduce(0, group, scores.detach(), "amax", include_self=False)
+    share = (scores - most.index_select(0, group)).exp()
+    total = empty.scatter_add(0, group, share) + 1e-16
+    return share / total.index_select(0, group)
+
+
 def owners(ptr: Tensor, nodes: int) -> Tensor:
     """(nodes,) the graph of each node.
 

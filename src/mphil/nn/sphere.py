@@ -17,6 +17,8 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from mphil.nn.initial import standard_normal
+
 Aggregate = Literal["max", "mean", "min", "sum"]
 Separation = Literal["ratio", "summed", "dispersion"]
 
@@ -31,9 +33,10 @@ def unit(v: Tensor, eps: float = 1e-12) -> Tensor:
     return torch.where(present, v * torch.where(present, squared, 1.0).rsqrt(), 0.0)
 
 
-def random_prototypes(tasks: int, classes: int, slots: int, size: int) -> Tensor:
-    """(T, C, K, p) directions drawn uniformly: standard normal, put on the sphere at once."""
-    return unit(torch.randn(tasks, classes, slots, size))
+def random_directions(*shape: int) -> Tensor:
+    """(..., p) directions drawn uniformly: standard normal, put on the sphere at once."""
+    drawn = standard_normal(*shape)
+    return drawn if drawn.is_meta else unit(drawn)
 
 
 def similarity(z: Tensor, prototypes: Tensor) -> Tensor:

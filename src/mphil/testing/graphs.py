@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 import torch
 from torch import Tensor
-from torch_geometric.data import Data
 
 from mphil.data.features import Features
 from mphil.data.molecules import molecule_store
@@ -66,7 +65,7 @@ def random_graphs(
         pairs = pairs[:, pairs[0] != pairs[1]]
         attr = random_features(edge, pairs.shape[1], generator)
         graphs.append(
-            Data(
+            Batch(
                 x=random_features(node, n, generator),
                 edge_index=torch.cat([pairs, pairs.flip(0)], dim=1),
                 edge_attr=None if attr is None else torch.cat([attr, attr]),

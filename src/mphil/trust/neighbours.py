@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mphil.errors import DataError, UsageError
+from mphil.nn.fast.library import status
 from mphil.trust.values import Floats, as_rows
 
 if TYPE_CHECKING:
@@ -17,11 +18,14 @@ if TYPE_CHECKING:
 PAIRS = 2**21
 """Similarities held at a time."""
 BLOCK = 8192
-"""References whose bits are laid open at a time: 16 MB."""
+"""References whose bits numpy transposes at a time: 16 MB."""
 FEW = 128
-"""Up to so many queries, counting the bits of pairs is quicker than laying open those of all references."""
+"""Up to so many queries, counting the bits of pairs is quicker in numpy than transposing those of all references."""
+PAYS = 3
+"""From so many queries on, the compiled loop, which transposes too, is quicker than counting pairs."""
 
 Bytes = NDArray[np.uint8]
+Words = NDArray[np.uint64]
 
 
 def cosine_to_nearest(embeddings: ArrayLike | Tensor, references: ArrayLike | Tensor, neighbours: int) -> Floats:
@@ -62,6 +66,23 @@ def most_similar(fingerprints: Bytes, references: Bytes) -> tuple[NDArray[np.int
         [[1, 1], [0.5, 0.3333333333333333]]
     """
     _check_bits(fingerprints, references)
+    found = _compiled(_words(fingerprints), _words(references)) if len(fingerprints) >= PAYS else None
+    return found or _counted(fingerprints, references)
+
+
+def _compiled(rows: Words, references: Words) -> tuple[NDArray[np.int64], Floats] | None:
+    """The answer of the compiled loop; None when there is none, or no memory for it."""
+    library = status().library
+    if library is None:
+        return None
+    index, best = np.empty(len(rows), np.int64), np.empty(len(rows))
+    addresses = (array.ctypes.data for array in (index, best, rows, references))
+    refused = library.nearest(*addresses, len(rows), len(references), rows.shape[1])
+    return None if refused else (index, best)
+
+
+def _counted(fingerprints: Bytes, references: Bytes) -> tuple[NDArray[np.int64], Floats]:
+    """The same in numpy."""
     sizes, known_sizes = (np.bitwise_count(rows).sum(1, dtype=np.int64) for rows in (fingerprints, references))
     index, best = np.zeros(len(fingerprints), np.int64), np.full(len(fingerprints), -1.0)
     count = _count_pairs if len(fingerprints) <= FEW else _count_planes
@@ -84,7 +105,7 @@ def _count_pairs(fingerprints: Bytes, block: Bytes) -> Iterator[NDArray[np.int64
 
 
 def _count_planes(fingerprints: Bytes, block: Bytes) -> Iterator[NDArray[np.int64]]:
-    """The same, by adding up the columns of the bits that a row has: ten times quicker once they are laid open."""
+    """The same, by adding up the columns of the bits that a row has: ten times quicker once they are transposed."""
     planes = np.ascontiguousarray(np.unpackbits(block, axis=1).T)
     for row in fingerprints:
         bits = np.flatnonzero(np.unpackbits(row))
@@ -92,7 +113,7 @@ def _count_planes(fingerprints: Bytes, block: Bytes) -> Iterator[NDArray[np.int6
         yield planes[bits].sum(0, dtype=np.uint8 if len(bits) < 256 else np.int64).astype(np.int64)
 
 
-def _words(rows: Bytes) -> NDArray[np.uint64]:
+def _words(rows: Bytes) -> Words:
     """The same bits, eight bytes at a time."""
     missing = -rows.shape[1] % 8
     padded = np.pad(rows, ((0, 0), (0, missing))) if missing else np.ascontiguousarray(rows)

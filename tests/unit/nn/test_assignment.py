@@ -250,7 +250,7 @@ def test_a_mean_is_divided_by_the_weight_received():
 
 def test_what_received_nothing_stays_bit_for_bit():
     torch.manual_seed(0)
-    z, M = sphere.unit(torch.randn(4, 3)), sphere.random_prototypes(1, 3, 2, 3)
+    z, M = sphere.unit(torch.randn(4, 3)), sphere.random_directions(1, 3, 2, 3)
     log_weights = assignment.prune(torch.tensor([0.7, 0.3]).log().expand(4, 1, 3, 2), 1)
     membership = one_hot(torch.tensor([[0.0], [0.0], [2.0], [math.nan]]), 3)
     found = moved_by(z, M, log_weights, membership, 0.9)
@@ -347,7 +347,7 @@ def test_the_noise_is_a_share_of_the_spread(spread):
 
 
 def test_a_class_without_points_starts_where_it_was_and_tasks_are_apart():
-    z, before = sphere.unit(torch.randn(4, 3)), sphere.random_prototypes(2, 2, 2, 3)
+    z, before = sphere.unit(torch.randn(4, 3)), sphere.random_directions(2, 2, 2, 3)
     membership = one_hot(torch.tensor([[0.0, 1.0], [0.0, 1.0], [math.nan, 0.0], [0.0, 1.0]]), 2)
     found = assignment.class_means(z, membership, before, noise=0.0)
     assert torch.equal(found[0, 1], before[0, 1])

@@ -45,17 +45,17 @@ def test_a_zero_vector_stays_zero_and_passes_no_gradient(dtype):
     assert v.grad.isfinite().all()
 
 
-def test_random_prototypes_are_on_the_sphere_and_differ():
+def test_random_directions_are_on_the_sphere_and_differ():
     torch.manual_seed(0)
-    M = sphere.random_prototypes(2, 3, 4, 5)
+    M = sphere.random_directions(2, 3, 4, 5)
     assert M.shape == (2, 3, 4, 5)
     torch.testing.assert_close(M.norm(dim=-1), torch.ones(2, 3, 4))
     assert M.flatten(0, 2).unique(dim=0).shape[0] == 24
 
 
-def test_random_prototypes_prefer_no_direction():
+def test_random_directions_prefer_no_direction():
     torch.manual_seed(0)
-    assert sphere.random_prototypes(10, 10, 100, 3).mean((0, 1, 2)).abs().max() < 0.03
+    assert sphere.random_directions(10, 10, 100, 3).mean((0, 1, 2)).abs().max() < 0.03
 
 
 @quick
@@ -183,7 +183,7 @@ class TestSeparation:
     @pytest.mark.parametrize("K", [1, 3])
     def test_nothing_overflows_in_single_precision(self, found, expected, K):
         torch.manual_seed(0)
-        M = leaf(sphere.random_prototypes(1, 2, K, 3))
+        M = leaf(sphere.random_directions(1, 2, K, 3))
         loss = found(M, 1e-4)
         loss.backward()
         assert M.grad is not None

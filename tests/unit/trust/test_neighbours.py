@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from rdkit.DataStructs import CreateFromBinaryText, TanimotoSimilarity
 
 from mphil.errors import DataError, UsageError
+from mphil.nn.fast.library import Status
 from mphil.trust import neighbours
 from mphil.trust.neighbours import cosine_to_nearest, most_similar
 
@@ -27,30 +28,40 @@ def loop_nearest(fingerprints, references):
     return found
 
 
-@pytest.mark.parametrize("few", [0, 1000])
+WAYS = ("compiled", "pairs", "planes")
+
+
+def search(way, *given):
+    """Search in one of three ways."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(neighbours, "PAYS", 0 if way == "compiled" else 10**9)
+        patch.setattr(neighbours, "FEW", 10**9 if way == "pairs" else 0)
+        patch.setattr(neighbours, "BLOCK", 3)
+        if way == "compiled":
+            patch.setattr(neighbours, "_counted", None)
+        return most_similar(*given)
+
+
+@pytest.mark.parametrize("way", WAYS)
 @given(
     st.integers(0, 10**6), st.integers(0, 6), st.integers(1, 9), st.integers(1, 11), st.sampled_from([0.02, 0.3, 0.9])
 )
 @settings(max_examples=25)
-def test_both_ways_of_counting_against_a_loop(few, seed, n, m, width, density):
+def test_all_ways_of_counting_against_a_loop(way, seed, n, m, width, density):
     generator = np.random.default_rng(seed)
     rows, references = (
         np.packbits(generator.random((size, 8 * width)) < density, axis=1).reshape(size, width) for size in (n, m)
     )
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(neighbours, "FEW", few)
-        patch.setattr(neighbours, "BLOCK", 3)
-        index, similarity = most_similar(rows, references)
+    index, similarity = search(way, rows, references)
     assert list(zip(index.tolist(), similarity.tolist(), strict=True)) == loop_nearest(rows, references)
 
 
-@pytest.mark.parametrize("few", [0, 1000])
-def test_more_than_255_common_bits(monkeypatch, few):
-    monkeypatch.setattr(neighbours, "FEW", few)
+@pytest.mark.parametrize("way", WAYS)
+def test_more_than_255_common_bits(way):
     everything, half = np.full((1, 256), 255, np.uint8), np.full((1, 256), 15, np.uint8)
-    index, similarity = most_similar(everything, np.concatenate([half, everything]))
+    index, similarity = search(way, everything, np.concatenate([half, everything]))
     assert (index.tolist(), similarity.tolist()) == ([1], [1.0])
-    assert most_similar(everything, half)[1].tolist() == [0.5]
+    assert search(way, everything, half)[1].tolist() == [0.5]
 
 
 def test_rdkit_agrees():
@@ -64,10 +75,36 @@ def test_rdkit_agrees():
     assert most_similar(rows[3:4], rows[3:4])[1].tolist() == [TanimotoSimilarity(vectors[3], vectors[3])] == [0.0]
 
 
-def test_the_first_of_equals_over_blocks(monkeypatch):
-    monkeypatch.setattr(neighbours, "BLOCK", 2)
-    references = np.array([[1], [3], [3], [3]], np.uint8)
-    assert most_similar(np.array([[3]], np.uint8), references)[0].tolist() == [1]
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("filler", [0, 2, 511, 512, 600])
+def test_the_first_of_equals_over_blocks(way, filler):
+    references = np.array([[1], *[[8]] * filler, [3], *[[8]] * filler, [3], [3]], np.uint8)
+    assert search(way, np.array([[3]], np.uint8), references)[0].tolist() == [1 + filler]
+
+
+@given(st.integers(0, 10**6), st.sampled_from([0.01, 0.1, 0.6]))
+@settings(max_examples=10)
+def test_compiled_and_plain_are_equal_to_the_bit(seed, density):
+    generator = np.random.default_rng(seed)
+    rows, references = (np.packbits(generator.random((size, 2048)) < density, axis=1) for size in (40, 1100))
+    references[1000:1040] = rows ^ (np.packbits(generator.random((40, 2048)) < 0.01, axis=1))
+    for one, other in zip(search("compiled", rows, references), search("planes", rows, references), strict=True):
+        assert one.tobytes() == other.tobytes()
+
+
+def test_references_of_a_mapped_file_are_read_in_place(tmp_path):
+    generator = np.random.default_rng(2)
+    known = np.packbits(generator.random((700, 2048)) < 0.03, axis=1)
+    (tmp_path / "bits").write_bytes(b"head!" + known.tobytes())
+    mapped = np.memmap(tmp_path / "bits", np.uint8, "r", offset=5, shape=known.shape)
+    assert neighbours._words(mapped).base is not None
+    assert search("compiled", known[::7], mapped)[0].tolist() == list(range(0, 700, 7))
+
+
+def test_without_compiled_loops(monkeypatch):
+    monkeypatch.setattr(neighbours, "status", lambda: Status(None, "none here"))
+    rows = np.array([[3], [1], [2], [7]], np.uint8)
+    assert most_similar(rows, rows)[0].tolist() == [0, 1, 2, 3]
 
 
 def test_many_rows_at_once():

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-import torch
 from torch import Tensor, nn
 
 from mphil.config import EncoderConfig
@@ -26,6 +25,7 @@ from mphil.nn.fast.environments import (
 from mphil.nn.fast.library import kernels
 from mphil.nn.fast.linear import thin_linear
 from mphil.nn.fast.normalise import Steps
+from mphil.nn.initial import standard_normal
 
 MOST_KINDS = 1024
 """Combinations of codes up to which all of them are embedded, rather than those of every edge."""
@@ -69,7 +69,7 @@ class VirtualNode(nn.Module):
 
     def __init__(self, width: int, dropout: float) -> None:
         super().__init__()
-        self.state = nn.Parameter(torch.randn(1, width))
+        self.state = nn.Parameter(standard_normal(1, width))
         self.mlp = nn.Sequential(*mlp(width, 2 * width, width), BatchNorm(width), nn.ReLU(), Dropout(dropout))
 
     def gather(self, h: Tensor, state: Tensor, owner: Tensor, node_weight: Tensor | None) -> Tensor:

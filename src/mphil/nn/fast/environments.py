@@ -46,7 +46,8 @@ class Wiring:
 
 def every_code(sizes: Sequence[int]) -> Tensor:
     """All combinations of codes, in the order of their numbers: (n_combinations, columns)."""
-    return torch.cartesian_prod(*map(torch.arange, sizes)).view(-1, len(sizes))
+    # On the CPU even where a model is built without memory: the device `meta` would import a compiler for it.
+    return torch.cartesian_prod(*(torch.arange(size, device="cpu") for size in sizes)).view(-1, len(sizes))
 
 
 def number_codes(codes: Tensor, sizes: Sequence[int]) -> Tensor:

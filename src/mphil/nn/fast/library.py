@@ -47,6 +47,7 @@ SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
     "perceptron_backward": (ctypes.c_int, [_POINTER] * 14 + [_REAL] + [_INTEGER] * 8),
     "kinds": (ctypes.c_int64, [_POINTER] * 3 + [_INTEGER] * 2),
     "classes": (ctypes.c_int64, [_POINTER] * 6 + [_INTEGER] * 2),
+    "nearest": (ctypes.c_int, [_POINTER] * 4 + [_INTEGER] * 3),
 }
 
 

@@ -1,0 +1,155 @@
+"""The batch: graphs side by side as one object, with the attributes and the usual methods of a PyG `Data`."""
+
+from __future__ import annotations
+
+import copy
+import sys
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+if TYPE_CHECKING:
+    from torch_geometric.data import Data
+
+ABSENT = frozenset({"x", "edge_index", "edge_attr", "y"})
+"""Attributes that are None, as in PyG, when a batch does not have them; others do not exist."""
+
+
+class Batch:
+    """Tensors by name. Layers of PyG take them as they are; `to_pyg` gives a `Data` to code that insists on one.
+
+    Attributes that are not listed are whatever was set, as in PyG.
+
+    Attributes:
+        x: (n_nodes, n_features) node features.
+        edge_index: (2, n_edges) source and target of each edge, counted through the batch.
+        edge_attr: (n_edges, n_edge_features) or None.
+        y: (n_graphs, n_tasks) labels, NaN = missing.
+        batch: (n_nodes,) the graph of each node.
+        ptr: (n_graphs + 1,) where the nodes of each graph begin.
+        env: (n_graphs,) environment number, -1 = unknown.
+        index: (n_graphs,) number of each graph in its dataset.
+        smiles: (n_graphs,) for molecules.
+
+    Example:
+        >>> two = Batch(batch=torch.tensor([0, 0, 1]), ptr=torch.tensor([0, 2, 3]))
+        >>> two.num_graphs, two.num_nodes, two.edge_attr, "edge_attr" in two
+        (2, 3, None, False)
+    """
+
+    x: Tensor
+    edge_index: Tensor
+    edge_attr: Any
+    y: Tensor
+    batch: Tensor
+    ptr: Tensor
+    env: Tensor
+    index: Tensor
+    smiles: list[str]
+
+    def __init__(self, **values: Any) -> None:
+        self.__dict__.update({name: value for name, value in values.items() if value is not None})
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ABSENT:
+            return None
+        raise AttributeError(f"the batch has no {name!r}; it has {', '.join(self.keys())}")
+
+    def __getitem__(self, name: str) -> Any:
+        return self.__dict__[name]
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        self.__dict__[name] = value
+
+    def __contains__(self, name: str) -> bool:
+        return self.__dict__.get(name) is not None
+
+    def __repr__(self) -> str:
+        shown = (
+            f"{name}={list(value.shape) if isinstance(value, Tensor) else value!r}" for name, value in self._present()
+        )
+        return f"Batch({', '.join(shown)})"
+
+    @property
+    def num_graphs(self) -> int:
+        return self.ptr.numel() - 1
+
+    @property
+    def num_nodes(self) -> int:
+        for name in ("x", "batch"):
+            if name in self:
+                return len(self[name])
+        return int(self.edge_index.max()) + 1 if self.num_edges else 0
+
+    @property
+    def num_edges(self) -> int:
+        return self.edge_index.shape[1] if "edge_index" in self else 0
+
+    @property
+    def num_node_features(self) -> int:
+        return _width(self.x)
+
+    @property
+    def num_edge_features(self) -> int:
+        return _width(self.edge_attr)
+
+    num_features = num_node_features
+
+    def keys(self) -> list[str]:
+        """Names of what it has."""
+        return [name for name, _ in self._present()]
+
+    def get(self, name: str, default: Any = None) -> Any:
+        return self.__dict__.get(name, default)
+
+    def to_dict(self) -> dict[str, Any]:
+        """All attributes by name, in a dictionary of their own."""
+        return dict(self.__dict__)
+
+    def update(self, values: Mapping[str, Any]) -> Batch:
+        """Set several attributes."""
+        self.__dict__.update(values)
+        return self
+
+    def apply(self, function: Callable[[Tensor], Tensor]) -> Batch:
+        """Replace each tensor by what the function makes of it."""
+        for name, value in self.__dict__.items():
+            if isinstance(value, Tensor):
+                self.__dict__[name] = function(value)
+        return self
+
+    def to(self, device: torch.device | str | int, *, non_blocking: bool = False) -> Batch:
+        """Move all tensors to a device."""
+        return self.apply(lambda tensor: tensor.to(device, non_blocking=non_blocking))
+
+    def cpu(self) -> Batch:
+        return self.to("cpu")
+
+    def clone(self) -> Batch:
+        """A copy whose tensors are copies."""
+        return copy.copy(self).apply(torch.clone)
+
+    def detach(self) -> Batch:
+        """Cut all tensors off from the graph of gradients."""
+        return self.apply(torch.Tensor.detach)
+
+    def to_pyg(self) -> Data:
+        """The same tensors as a `torch_geometric.data.Data`."""
+        from torch_geometric.data import Data
+
+        return Data(**dict(self._present()))
+
+    def _present(self) -> list[tuple[str, Any]]:
+        return [(name, value) for name, value in self.__dict__.items() if value is not None]
+
+
+def is_graph(value: object) -> bool:
+    """Whether this is a graph as PyG has them, or a batch of ours; PyG is not imported to find out."""
+    pyg = sys.modules.get("torch_geometric.data")
+    return isinstance(value, Batch) or (pyg is not None and isinstance(value, pyg.Data))
+
+
+def _width(rows: Tensor | None) -> int:
+    return 0 if rows is None else 1 if rows.dim() == 1 else rows.shape[-1]
