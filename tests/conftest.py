@@ -28,7 +28,7 @@ hypothesis.settings.load_profile("mphil")
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """One line for each promise of docs/reliability.md that was tested, with its figure."""
+    """One line for each promise of docs/explanation/reliability.md that was tested, with its figure."""
     lines = sorted(
         f"{report.outcome:7}{text}"
         for reports in terminalreporter.stats.values()
