@@ -14,7 +14,7 @@ TINY = [text for pair in SET for text in ("--set", pair)]
 def test_from_a_table_to_answers(commands, tmp_path):
     table = binary_table(tmp_path / "assay.csv")
     trained = commands.start("train", table, "--target", "active", "--out", tmp_path / "first", *TINY).wait()
-    assert (trained.code, trained.err) == (0, "")
+    assert trained.code == 0, trained.err
     command = re.search(r"next: (mphil predict \S+) new\.csv", trained.out)[1].split()[1:]
     new = write_table(tmp_path / "new.csv", {"id": ["a", "b"], "smiles": ["OCc1ccccc1", "C C"]})
     answered = commands.start(*command, new, "--out", tmp_path / "answers.csv").wait()

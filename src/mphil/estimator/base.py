@@ -15,15 +15,16 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from mphil.bundle import Bundle, write_bundle
+from mphil.committee.fitting import TREE_KINDS
 from mphil.data.molecules import OK
 from mphil.estimator.gather import gather, know_rows
 from mphil.estimator.inputs import InputError, OnBad, groups_of, read_rows, tell, value_errors
 from mphil.estimator.labels import Labels
 from mphil.predictor import Predictions, Predictor
 from mphil.product import Prepared, assemble, choosing_part
-from mphil.product.build import fingerprints_of
+from mphil.product.build import fingerprints_of, tree_config
 from mphil.product.defaults import train_defaults
-from mphil.product.members import Trained, check_members, train_members
+from mphil.product.members import Trained, check_members, train_members, train_trees
 from mphil.training.run import Run, execute
 from mphil.training.settings import merge, resolve
 
@@ -92,14 +93,13 @@ class GraphEstimator(BaseEstimator):  # type: ignore[misc]
             own = gather(rows, known, labels, domains, share=self.validation, seed=self.seed)
             prepared = self._prepared(own)
             with _own_random_numbers():
-                run = execute(prepared.config, prepared.data, None)
-                trained = self._committee(prepared, run)
+                run, trained = self._train(prepared)
                 bundle = assemble(prepared, run, fingerprints_of(prepared.data), {self.method: {}}, {}, trained)
                 self.predictor_ = Predictor(bundle, device=self.device)
         self.bundle_: Bundle = bundle
         self._know(labels)
         self.n_outputs_ = labels.task.n_tasks
-        self.history_ = run.history
+        self.history_ = [] if run is None else run.history
         self.skipped_: NDArray[np.int64] = np.array([one.row for one in known.issues], np.int64)
         return self
 
@@ -130,13 +130,20 @@ class GraphEstimator(BaseEstimator):  # type: ignore[misc]
             raise InputError(f"seed={self.seed!r}: use a whole number from 0 on")
         if self.members:
             check_members(self.members)
+            if self.method in TREE_KINDS:
+                raise InputError(f"members={self.members!r} is about networks, and {self.method} is trees alone; use 0")
         if not 0 < self.validation <= 0.5:
             raise InputError(f"validation={self.validation!r}: hold out more than 0 and at most 0.5")
 
-    def _committee(self, prepared: Prepared, run: Run) -> Trained | None:
+    def _train(self, prepared: Prepared) -> tuple[Run | None, Trained | None]:
+        """The run of the first network, if there is one, and all models, if one network is not all."""
+        config, data = prepared.config, prepared.data
+        if self.method in TREE_KINDS:
+            return None, train_trees(self.method, config, data, None)
+        run = execute(config, data, None)
         if not self.members:
-            return None
-        return train_members(prepared.config, prepared.data, run, None, members=self.members, rule=prepared.rule)
+            return run, None
+        return run, train_members(config, data, run, None, members=self.members, rule=prepared.rule)
 
     def _prepared(self, own: Any) -> Prepared:
         """The data with the full settings, as `mphil.product` prepares those of a file."""
@@ -154,6 +161,8 @@ class GraphEstimator(BaseEstimator):  # type: ignore[misc]
             "train": chosen | train,
             "seed": self.seed,
         }
+        if self.method in TREE_KINDS:
+            return Prepared(own, data, tree_config(self.method, [wanted], data), rule)
         config, data = resolve(merge([wanted]), data)
         return Prepared(replace(own, benchmark=data), data, config, rule)
 

@@ -54,7 +54,7 @@ class MPHILClassifier(ClassifierMixin, GraphEstimator):  # type: ignore[misc]
         n_outputs_: columns of y.
         bundle_: the trained model with all that its answers need; see `save`.
         predictor_: answers in full: conformal sets, distance from training, nearest molecule.
-        history_: losses and validation scores of every epoch.
+        history_: losses and validation scores of every epoch; trees have none.
         skipped_: rows of X that `fit` left out.
 
     Example:

@@ -93,7 +93,7 @@ def prepare(wanted: Wanted, *, selection: str = "") -> Prepared:
     layers: list[Wanted] = [{"encoder": ENCODER, "method": {"name": METHOD}}, rest, {"train": train}]
     kind = dict(wanted.get("method", {})).get("name")
     if kind in TREE_KINDS:
-        return Prepared(own, data, _tree_config(kind, layers, data), rule)
+        return Prepared(own, data, tree_config(kind, layers, data), rule)
     config, _ = resolve(merge(layers), data)
     check_trainable(data, config.train)
     check_needs(METHODS[config.method.name], data)
@@ -102,7 +102,7 @@ def prepare(wanted: Wanted, *, selection: str = "") -> Prepared:
     return Prepared(own, data, config, rule)
 
 
-def _tree_config(kind: str, layers: Sequence[Wanted], data: Benchmark) -> RunConfig:
+def tree_config(kind: str, layers: Sequence[Wanted], data: Benchmark) -> RunConfig:
     """The settings of trees: those of a network, of which only the seed matters, with the name of the trees."""
     if data.store.smiles is None:
         raise DataError(

@@ -18,7 +18,7 @@ class TestTrain:
         monkeypatch.chdir(tmp_path)
         binary_table(tmp_path / "assay.csv")
         ended = call("train", "assay.csv", "--target", "active", "--out", "first", *TINY)
-        assert (ended.code, ended.err) == (0, "")
+        assert ended.code == 0, ended.err
         assert "assay.csv: 108 rows, 106 molecules; 2 rows set aside (first/issues.csv)" in ended.out
         assert "split by scaffold: train 64 · id-val 10 · id-test 10 · ood-val " in ended.out
         assert "scaffolds, none on two sides of the shift" in ended.out

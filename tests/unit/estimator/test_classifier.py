@@ -271,3 +271,12 @@ def test_a_committee(tmp_path):
     np.testing.assert_array_equal(model.predict_proba(SMILES[:7])[:, 1:], said.probability)
     with pytest.raises(InputError, match="1 to 20 networks"):
         clone(model).set_params(members=21).fit(SMILES, ACTIVE)
+
+
+@pytest.mark.parametrize("method", ["forest", "boosting"])
+def test_trees_alone(method):
+    model = MPHILClassifier(method).fit(SMILES, ACTIVE)
+    assert model.history_ == []
+    assert model.score(SMILES, ACTIVE) > 0.9
+    with pytest.raises(InputError, match=f"members=2 is about networks, and {method} is trees alone; use 0"):
+        clone(model).set_params(members=2).fit(SMILES, ACTIVE)

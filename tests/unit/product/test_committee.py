@@ -2,12 +2,13 @@
 
 import json
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import mphil
-from mphil.bundle import read_bundle
+from mphil.bundle import BundleConfig, read_bundle, write_bundle
 from mphil.committee.weights import combine
 from mphil.errors import DataError, IntegrityError, UsageError
 from mphil.page.card import card_page
@@ -80,14 +81,36 @@ class TestBundle:
         values = [made.bundle.config.model_dump(mode="json"), made.bundle.metrics]
         assert card_page(*values, json.loads((made.path / "trust.json").read_text()), "ab" * 32)
 
-    def test_damage_is_found(self, made, tmp_path):
-        from mphil.bundle.folder import write_bundle
-
-        folder = tmp_path / "bundle"
-        write_bundle(folder, made.bundle)
-        (folder / "committee.safetensors").unlink()
+    def test_a_missing_file(self, made, tmp_path):
+        write_bundle(tmp_path / "bundle", made.bundle)
+        (tmp_path / "bundle" / "committee.safetensors").unlink()
         with pytest.raises(IntegrityError, match="committee.safetensors"):
-            read_bundle(folder)
+            read_bundle(tmp_path / "bundle")
+
+    @pytest.mark.parametrize(
+        ("change", "reason"),
+        [
+            (lambda bundle: {"committee": {"features": "morgan-9/1"}}, "made with features 'morgan-9/1'"),
+            (lambda bundle: {"committee": {"features": None}}, "trees, and nothing else, need features"),
+            (lambda bundle: {"committee": {"members": bundle.config.committee.members[:4]}}, "do not sum to 1"),
+            (lambda bundle: {"networks": {**bundle.networks, "more": bundle.state}}, "belongs to no member"),
+            (lambda bundle: {"networks": {"erm": bundle.state}}, "are not those of erm"),
+            (lambda bundle: {"trees": {}}, "the arrays of the trees are not those that are expected"),
+        ],
+    )
+    def test_members_that_do_not_fit(self, made, tmp_path, change, reason):
+        changed = change(made.bundle)
+        if "committee" in changed:
+            committee = made.bundle.config.committee.model_copy(update=changed["committee"])
+            changed = {"config": made.bundle.config.model_copy(update={"committee": committee})}
+        write_bundle(tmp_path / "bundle", replace(made.bundle, **changed))
+        with pytest.raises(IntegrityError, match=reason):
+            read_bundle(tmp_path / "bundle")
+
+    def test_settings_from_before_there_were_committees(self, product):
+        values = product.bundle.config.model_dump(mode="json")
+        assert values.pop("committee") is None
+        assert BundleConfig.model_validate(values) == product.bundle.config
 
 
 class TestTraining:
