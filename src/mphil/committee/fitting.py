@@ -31,6 +31,9 @@ ROUNDS, LEAST_ROUNDS = 150, 40
 ROUNDS_IN_ALL = 600
 """Rounds of boosting: in a task, the least, and in all tasks and classes together."""
 
+SHARE = 0.1
+"""Features that a split of a regression tree looks at: few enough that a forest takes seconds."""
+
 LEAST_OCCURRENCES = 3
 """Training molecules that must have a neighbourhood for trees to split on it."""
 
@@ -134,7 +137,7 @@ def _forest(task: Task, rows: int, seed: int) -> Any:
     trees = max(LEAST_TREES, min(MOST_TREES, TREE_ROWS // (rows * task.n_tasks)))
     cores = len(os.sched_getaffinity(0))
     if task.kind == "regression":
-        return RandomForestRegressor(trees, min_samples_leaf=2, max_features=1 / 3, random_state=seed, n_jobs=cores)
+        return RandomForestRegressor(trees, min_samples_leaf=2, max_features=SHARE, random_state=seed, n_jobs=cores)
     return RandomForestClassifier(trees, min_samples_leaf=2, random_state=seed, n_jobs=cores)
 
 

@@ -90,8 +90,9 @@ def _onto_simplex(values: Floats) -> Floats:
     """The nearest point whose coordinates are not below 0 and sum to 1 (Held, Wolfe and Crowder, 1974)."""
     ordered = np.sort(values)[::-1]
     excess = (ordered.cumsum() - 1) / np.arange(1, len(values) + 1)
-    found: Floats = np.maximum(values - excess[np.flatnonzero(ordered > excess)[-1]], 0.0)
-    return found / found.sum()
+    kept = np.maximum(values - excess[np.flatnonzero(ordered > excess)[-1]], 0.0)
+    found: Floats = kept / kept.sum()
+    return found
 
 
 def combine(said: Floats, weights: Floats) -> Floats:

@@ -183,7 +183,7 @@ class MPHILPlus(Method):
             shares = best * matching / readout(matching, batch.ptr, "sum")[batch.batch]
 
         def logits(seen: Tensor) -> Tensor:
-            parts, features = seen.split([shares.shape[1], nodes.shape[1]], 1)
+            parts, features = seen.tensor_split((shares.shape[1],), 1)
             return cast("Tensor", self.head(self.describe(readout(parts, batch.ptr, "sum"), features, batch)))
 
         return node_contribution(torch.cat([shares, nodes], 1), logits, self.task)
