@@ -90,6 +90,7 @@ class NewMolecules:
         verdicts: (n,) `in domain`, `borderline`, `out of domain`, or `unknown` where the model cannot tell.
         shown: (n,) the class whose probability that is.
         names: (n,) what each is called; empty when they have no names.
+        reasons: (n,) why a molecule is not in domain; empty when that is not known.
     """
 
     explanations: Sequence[Explanation]
@@ -99,6 +100,7 @@ class NewMolecules:
     verdicts: Sequence[str]
     shown: NDArray[np.int64]
     names: Sequence[str] = ()
+    reasons: Sequence[str] = ()
 
     def caption(self, number: int, classes: Sequence[str]) -> str:
         """Such as "inactive; P(active) = 0.07; out of domain", behind the name of the molecule if it has one."""
@@ -208,7 +210,8 @@ def _explained(model: Model, new: NewMolecules) -> list[ExplainedView]:
         drawing = Drawing(explanation.smiles, explanation.svg(), new.caption(number, model.classes))
         rows = [_row(explanation, part) for part in explanation.substructures[:PARTS]]
         change = changed_name(model.method.task, model.classes, int(new.shown[number]))
-        views.append(ExplainedView(drawing, rows, explanation.disagreement, change, matched))
+        reason = new.reasons[number] if new.reasons else ""
+        views.append(ExplainedView(drawing, rows, explanation.disagreement, change, matched, reason))
     return views
 
 

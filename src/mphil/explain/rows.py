@@ -45,7 +45,8 @@ class ExplainedRows:
         verdicts = [UNKNOWN] * len(rows) if said.domain is None else [str(said.domain[row]) for row in rows]
         embeddings = said.embedding[rows].astype(np.float64)
         called = [names[row] for row in self.rows] if names else []
-        return NewMolecules(self.explanations, embeddings, classes, chances, verdicts, shown, called)
+        reasons = [said.reason[row] for row in self.rows] if said.reason is not None else []
+        return NewMolecules(self.explanations, embeddings, classes, chances, verdicts, shown, called, reasons)
 
 
 def explain_rows(
