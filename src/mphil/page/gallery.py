@@ -194,7 +194,8 @@ def _explained(view: GalleryView) -> str:
     articles = [
         f"<article>{image(one.drawing.svg, f'{one.drawing.smiles}, decisive atoms')}"
         f"<h3>{escape(one.drawing.caption)}</h3>"
-        f'<p class="smiles"><code>{escape(one.drawing.smiles)}</code></p>{_reason(one)}{_parts(one)}{_matches(one)}</article>'
+        f'<p class="smiles"><code>{escape(one.drawing.smiles)}</code></p>'
+        f"{_reason(one)}{_parts(one)}{_matches(one)}</article>"
         for one in view.explained
     ]
     return section("molecules", "Your molecules", paragraph(text), f'<div class="explained">{"".join(articles)}</div>')
