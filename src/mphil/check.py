@@ -262,7 +262,7 @@ def preview(
         raise
     except MphilError as error:
         return SplitPreview(name, values, None, str(error))
-    similarity = {}
+    similarity: dict[str, float | None] = {}
     if fingerprints is not None:
         rows = {part: np.flatnonzero(assignment.part == PARTS.index(part)) for part in ("train", *TESTS)}
         similarity = {part: similarity_to_training(fingerprints, rows["train"], rows[part]) for part in TESTS}

@@ -90,6 +90,7 @@ class NewMolecules:
         verdicts: (n,) `in domain`, `borderline`, `out of domain`, or `unknown` where the model cannot tell.
         shown: (n,) the class whose probability that is.
         names: (n,) what each is called; empty when they have no names.
+        reasons: (n,) why a molecule is not in domain; empty when that is not known.
         told: (n,) the answers of a regression in words, in place of classes and probabilities.
     """
 
@@ -100,6 +101,7 @@ class NewMolecules:
     verdicts: Sequence[str]
     shown: NDArray[np.int64]
     names: Sequence[str] = ()
+    reasons: Sequence[str] = ()
     told: Sequence[str] = ()
 
     def caption(self, number: int, classes: Sequence[str]) -> str:
@@ -217,7 +219,8 @@ def _explained(model: Model, new: NewMolecules) -> list[ExplainedView]:
         drawing = Drawing(explanation.smiles, explanation.svg(), new.caption(number, model.classes))
         rows = [_row(explanation, part) for part in explanation.substructures[:PARTS]]
         change = changed_name(model.method.task, model.classes, int(new.shown[number]))
-        views.append(ExplainedView(drawing, rows, explanation.disagreement, change, matched))
+        reason = new.reasons[number] if new.reasons else ""
+        views.append(ExplainedView(drawing, rows, explanation.disagreement, change, matched, reason))
     return views
 
 

@@ -43,15 +43,18 @@ class ExplainedRows:
         verdicts = [UNKNOWN] * len(rows) if said.domain is None else [str(said.domain[row]) for row in rows]
         embedding = said.embedding[rows].astype(np.float64)
         called = [names[row] for row in self.rows] if names else []
+        reasons = [said.reason[row] for row in self.rows] if said.reason is not None else []
         if said.predicted is not None and levels is not None:
             numbers = said.predicted[rows, task]
             classes, told = levels.number(numbers).astype(np.int64), [_told(said, row, task) for row in self.rows]
-            return NewMolecules(self.explanations, embedding, classes, np.empty(0), verdicts, classes, called, told)
+            return NewMolecules(
+                self.explanations, embedding, classes, np.empty(0), verdicts, classes, called, reasons, told
+            )
         classes = said.prediction[rows, task]
         several = said.task.kind == "multiclass"
         shown = classes if several else np.ones_like(classes)
         chances = said.probability[rows, shown if several else task]
-        return NewMolecules(self.explanations, embedding, classes, chances, verdicts, shown, called)
+        return NewMolecules(self.explanations, embedding, classes, chances, verdicts, shown, called, reasons)
 
 
 def _told(said: Predictions, row: int, task: int) -> str:

@@ -115,6 +115,7 @@ class ExplainedView:
         disagreement: where the colours and the effect of removal disagree, in a sentence.
         change: what the change of a part is a change of.
         matches: what the method looks for, drawn where it was found.
+        reason: why the molecule is not in domain, if it is not.
     """
 
     drawing: Drawing
@@ -122,6 +123,7 @@ class ExplainedView:
     disagreement: str = ""
     change: str = "Change"
     matches: Sequence[Drawing] = ()
+    reason: str = ""
 
 
 @dataclass(frozen=True)
@@ -192,7 +194,8 @@ def _explained(view: GalleryView) -> str:
     articles = [
         f"<article>{image(one.drawing.svg, f'{one.drawing.smiles}, decisive atoms')}"
         f"<h3>{escape(one.drawing.caption)}</h3>"
-        f'<p class="smiles"><code>{escape(one.drawing.smiles)}</code></p>{_parts(one)}{_matches(one)}</article>'
+        f'<p class="smiles"><code>{escape(one.drawing.smiles)}</code></p>'
+        f"{_reason(one)}{_parts(one)}{_matches(one)}</article>"
         for one in view.explained
     ]
     return section("molecules", "Your molecules", paragraph(text), f'<div class="explained">{"".join(articles)}</div>')
@@ -206,6 +209,10 @@ def _parts(one: ExplainedView) -> str:
     ]
     told = paragraph(_plain(one.disagreement), "note") if one.disagreement else ""
     return told + table("Parts, the most coloured first", ["Part", "Importance", one.change], [RowGroup(rows)])
+
+
+def _reason(one: ExplainedView) -> str:
+    return paragraph(_plain(f"{one.reason[0].upper()}{one.reason[1:]}."), "note") if one.reason else ""
 
 
 def _matches(one: ExplainedView) -> str:

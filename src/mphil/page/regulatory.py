@@ -147,7 +147,7 @@ def _domain(metrics: Values, trust: Values) -> Chapter:
     grids = []
     measured = metrics["trust"].get("verdicts")
     if measured:
-        kind = METRIC_NAMES.get(metrics["metric"], metrics["metric"])
+        kind = _metric(metrics)
         rows = [
             [
                 PART_NAMES.get(part, "both tests"),
@@ -164,7 +164,7 @@ def _domain(metrics: Values, trust: Values) -> Chapter:
 
 
 def _internal(config: Values, metrics: Values, trust: Values, fit: float | None) -> Chapter:
-    kind = METRIC_NAMES.get(metrics["metric"], metrics["metric"])
+    kind = _metric(metrics)
     parts, calibration = _data(config, "parts", {}), trust["calibration"]["method"]
     fields = [
         ("5.1 Training set", f"{parts.get('train', 0):,} rows, kept in the bundle with their labels"),
@@ -183,7 +183,7 @@ def _internal(config: Values, metrics: Values, trust: Values, fit: float | None)
 
 
 def _external(config: Values, metrics: Values) -> Chapter:
-    kind = METRIC_NAMES.get(metrics["metric"], metrics["metric"])
+    kind = _metric(metrics)
     scores = [
         [name, *(_score(found.get(part)) for part in ("id_test", "ood_test"))]
         for name, found in metrics["scores"].items()
@@ -282,6 +282,11 @@ def _labels(labels: Sequence[Values], config: Values) -> str:
         return f"{len(labels)} tasks" if labels else MISSING
     classes = config["classes"]
     return ", ".join(f"{classes[int(code)]}: {count:,}" for code, count in labels[0].items()) or MISSING
+
+
+def _metric(metrics: Values) -> str:
+    name = str(metrics["metric"])
+    return {str(metric): words for metric, words in METRIC_NAMES.items()}.get(name, name)
 
 
 def _data(config: Values, name: str, absent: Any = MISSING) -> Any:

@@ -146,7 +146,7 @@ def assemble(
             trust,
             kept,
             {part: probability[part] for part in tested},
-            labels,
+            {part: labels[part] for part in tested},
             distances,
             {part: bits[part] for part in tested if part in bits},
             data.task,

@@ -117,8 +117,12 @@ def measured_worth(
         found["verdicts"] = {
             part: verdict_worth(verdicts[part], probability[part], labels[part], task) for part in probability
         }
-        joined = (np.concatenate([of[part] for part in probability]) for of in (verdicts, probability, labels))
-        found["verdicts"]["both"] = verdict_worth(*joined, task)
+        found["verdicts"]["both"] = verdict_worth(
+            np.concatenate([verdicts[part] for part in probability]),
+            np.concatenate([probability[part] for part in probability]),
+            np.concatenate([labels[part] for part in probability]),
+            task,
+        )
     if held is not None and fingerprints:
         found["weighted"] = {
             part: weighted_coverage(

@@ -176,7 +176,8 @@ def weighted_sets(
             rows = true == c if per_class else np.ones(len(true), bool)
             limits[:, number, c] = weighted_thresholds(scores[rows], weights[present][rows], own, alpha)
     sets: Sets = asked <= limits
-    return sets, np.isinf(limits).all(-1)
+    unsupported: NDArray[np.bool_] = np.isinf(limits).all(axis=-1)
+    return sets, unsupported
 
 
 def _joined(features: ArrayLike, distance: ArrayLike) -> Floats:

@@ -33,6 +33,7 @@ def view() -> GalleryView:
                 "Colour and removal disagree.",
                 "Change of P(on)",
                 [Drawing("CCO", DRAWING, "part 3, for on")],
+                "the nearest training molecule, m7, has similarity 0.20",
             ),
             ExplainedView(drawing, []),
         ],
@@ -54,6 +55,7 @@ def test_the_page_says_it_all(view):
         "*C(=O)O 8 of 10 20 of 100 4.0x",
         "Part Importance Change of P(on) furan 0.50 +0.300 *O 0.20 -0.100",
         "Colour and removal disagree.",
+        "The nearest training molecule, m7, has similarity 0.20.",
         "What the model looks for, found here part 3, for on",
         "It has no part that could be hidden.",
         "on, 0.93; in domain",
@@ -75,7 +77,7 @@ def test_text_cannot_become_markup(view):
             lead=[BAD],
             notes=[BAD],
             prototypes=[group],
-            explained=[ExplainedView(drawing, [PartRow(BAD, BAD, BAD, BAD, DRAWING)], BAD, BAD, [drawing])],
+            explained=[ExplainedView(drawing, [PartRow(BAD, BAD, BAD, BAD, DRAWING)], BAD, BAD, [drawing], BAD)],
             making=[(BAD, BAD)],
         )
     )
