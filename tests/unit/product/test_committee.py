@@ -81,9 +81,17 @@ class TestBundle:
         values = [made.bundle.config.model_dump(mode="json"), made.bundle.metrics]
         assert card_page(*values, json.loads((made.path / "trust.json").read_text()), "ab" * 32)
 
-    def test_a_missing_file(self, made, tmp_path):
-        write_bundle(tmp_path / "bundle", made.bundle)
-        (tmp_path / "bundle" / "committee.safetensors").unlink()
+    @pytest.mark.parametrize("accident", ["remove", "truncate", "flip", "link"])
+    def test_accidents(self, made, tmp_path, accident):
+        file = shutil.copytree(made.path, tmp_path / "bundle") / "committee.safetensors"
+        data = file.read_bytes()
+        file.unlink()
+        if accident == "truncate":
+            file.write_bytes(data[:-1])
+        elif accident == "flip":
+            file.write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
+        elif accident == "link":
+            file.symlink_to(made.path / file.name)
         with pytest.raises(IntegrityError, match="committee.safetensors"):
             read_bundle(tmp_path / "bundle")
 
