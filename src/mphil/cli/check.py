@@ -102,7 +102,7 @@ def _write_rows(report: Report, path: Path) -> None:
     from mphil.files import write_text
 
     names = report.names()
-    header = ["row", *(["id"] if names else []), "status", "message"]
+    header: list[object] = ["row", *(["id"] if names else []), "status", "message"]
     cells: list[list[object]] = [header]
     cells += (
         [one.row + 1, *([names.get(one.row, "")] if names else []), one.status, one.message]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -189,8 +188,8 @@ def _predict_file(
 
     predictor = load(bundle, coverage=coverage)
     try:
-        screen = screen_graphs if file.is_dir() else partial(screen_file, **reading)
-        summary = screen(predictor, file, out)
+        graphs = file.is_dir()
+        summary = screen_graphs(predictor, file, out) if graphs else screen_file(predictor, file, out, **reading)
     except KeyboardInterrupt:
         raise Stopped(
             f"stopped; nothing was written to {out}. Give the same command again, or cut a long table into a folder of "

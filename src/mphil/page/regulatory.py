@@ -135,12 +135,12 @@ def _algorithm(config: Values, metrics: Values, weights: str) -> Chapter:
 
 
 def _domain(metrics: Values, trust: Values) -> Chapter:
-    bands = trust["bands"]
+    bands, score = trust["bands"], str(trust["score"])
     limits = "none: there were no held-out rows"
     if bands is not None:
         limits = f"borderline above {bands['borderline']:.3g}, out of domain above {bands['out']:.3g}"
     fields = [
-        ("4.1 Distance from training", SCORE_NAMES.get(trust["score"], trust["score"])),
+        ("4.1 Distance from training", SCORE_NAMES.get(score, score)),
         ("4.2 Limits", f"{limits}; set on {PART_NAMES.get(trust['fitted_on'], trust['fitted_on'] or MISSING)}"),
         ("4.3 Limitations by chemical class", OPEN),
     ]

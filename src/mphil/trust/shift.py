@@ -176,8 +176,7 @@ def weighted_sets(
             rows = true == c if per_class else np.ones(len(true), bool)
             limits[:, number, c] = weighted_thresholds(scores[rows], weights[present][rows], own, alpha)
     sets: Sets = asked <= limits
-    unsupported: NDArray[np.bool_] = np.isinf(limits).all(axis=-1)
-    return sets, unsupported
+    return sets, np.asarray(np.isinf(limits).all(axis=-1))
 
 
 def _joined(features: ArrayLike, distance: ArrayLike) -> Floats:
