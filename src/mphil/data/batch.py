@@ -57,6 +57,10 @@ class Batch:
             return None
         raise AttributeError(f"the batch has no {name!r}; it has {', '.join(self.keys())}")
 
+    if TYPE_CHECKING:
+
+        def __setattr__(self, name: str, value: Any) -> None: ...
+
     def __getitem__(self, name: str) -> Any:
         return self.__dict__[name]
 
