@@ -1,4 +1,4 @@
-"""What a user waits for besides the network: the start of the tool, and the search for the nearest training molecule."""
+"""What a user waits for besides the network: the start of the tool, and the search for the nearest molecule."""
 
 from __future__ import annotations
 
