@@ -39,6 +39,7 @@ from torch.nn.utils import clip_grad_norm_
 from torch.profiler import ProfilerActivity, profile
 from torch_geometric.data import Data
 
+import waiting
 from featurize import plain as plain_molecule
 from mphil.benchmarks import benchmark
 from mphil.config import EncoderConfig
@@ -408,6 +409,9 @@ def measured(
     yield "mphil inference, molecules", inference(many, turns - 1)
     yield "mphil inference, motif", inference(drawn, turns)
     yield "smiles to prediction", from_smiles(some, turns)
+    smiles = list(many.store.smiles or [])
+    yield "predict 1 row, start-up", waiting.start_up(smiles, turns + 1)
+    yield "nearest of 25,000", waiting.nearest(smiles, turns)
     yield "10x the data", growth(drawn, turns)
     yield "2 to 100 classes", many_classes(drawn.first(len(drawn.graphs) // 2), 6 * turns)
     yield "memory of training", memory()

@@ -15,7 +15,7 @@ import torch
 
 from mphil.errors import UsageError
 from mphil.nn import world
-from mphil.nn.fast.library import compiler_version
+from mphil.nn.fast.compiling import compiler_version
 
 NUMERICS = 1
 """Version of the numerics: runs of one number with the same settings, data and seed belong together.

@@ -63,6 +63,14 @@ def test_versions_are_pinned_and_torch_can_be_for_the_cpu(steps):
     assert re.search(r"^torch==\d", (ROOT / "constraints.txt").read_text(), re.MULTILINE)
 
 
+def test_the_loops_are_compiled_before_the_last_image_begins(steps):
+    built = steps.index(("RUN", "python -m mphil.nn.fast.compiling"))
+    last = max(place for place, (name, _) in enumerate(steps) if name == "FROM")
+    assert built < last
+    assert any("gcc" in rest for name, rest in steps[:built] if name == "RUN")
+    assert not any("MPHIL_FAST" in rest for rest in of(steps, "ENV"))
+
+
 def test_it_runs_without_rights(steps):
     order = [name for name, _ in steps]
     assert of(steps, "USER") == ["mphil"]

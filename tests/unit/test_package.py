@@ -6,14 +6,32 @@ import sys
 import pytest
 
 import mphil
+from tests.products import binary_table
 
-HEAVY = "print(sorted({'torch', 'rdkit', 'torch_geometric', 'sklearn', 'numpy'} & sys.modules.keys()))"
+HEAVY = {"torch", "rdkit", "torch_geometric", "sklearn", "numpy"}
+SLOW_TO_IMPORT = {"torch_geometric", "torch._dynamo", "sympy", "pandas", "pyarrow", "scipy", "sklearn"}
+"""Seconds of start-up that a prediction does not need; the optimisers of torch import its compiler."""
 
 
-def imported_by(code):
-    """Heavy packages that are loaded once the code has run."""
-    command = [sys.executable, "-c", f"import sys\n{code}\n{HEAVY}"]
-    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()[-1]
+def imported_by(code, names=HEAVY):
+    """Which of the names are loaded once the code has run."""
+    command = [sys.executable, "-c", f"import sys\n{code}\nprint(sorted({names} & sys.modules.keys()))"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()[-1]
+
+
+def run_command(arguments):
+    """Code that runs a command of the tool and goes on after it."""
+    return f"""
+from mphil.cli import main
+sys.argv = ["mphil", *{arguments}]
+try:
+    main()
+except SystemExit as end:
+    if end.code:
+        raise
+"""
 
 
 def test_importing_the_package_imports_nothing_heavy():
@@ -22,15 +40,31 @@ def test_importing_the_package_imports_nothing_heavy():
 
 @pytest.mark.parametrize("arguments", [["--help"], ["train", "--help"], ["benchmarks", "show", "--help"], []])
 def test_help_imports_nothing_heavy(arguments):
-    code = f"""
-from mphil.cli import main
-sys.argv = ["mphil", *{arguments}]
-try:
-    main()
-except SystemExit:
-    pass
-"""
-    assert imported_by(code) == "[]"
+    assert imported_by(run_command(arguments)) == "[]"
+
+
+@pytest.fixture(scope="module")
+def bundle(tmp_path_factory):
+    """A bundle of a small table, and what the process that made it had imported."""
+    folder = tmp_path_factory.mktemp("light")
+    table = binary_table(folder / "table.csv")
+    settings = ["train.epochs=1", "encoder.width=8", "encoder.layers=2"]
+    options = [word for setting in settings for word in ("--set", setting)]
+    command = ["train", str(table), "--target", "active", "--out", str(folder / "run"), "--no-baselines", *options]
+    return folder / "run" / "bundle", table, imported_by(run_command(command), {"torch_geometric"})
+
+
+def test_training_on_a_table_does_not_import_pyg(bundle):
+    assert bundle[2] == "[]"
+
+
+def test_a_prediction_imports_little_besides_torch_and_rdkit(bundle, tmp_path):
+    made, table, _ = bundle
+    row = tmp_path / "row.csv"
+    row.write_text("".join(table.read_text().splitlines(keepends=True)[:2]))
+    command = ["predict", str(made), str(row), "--out", str(tmp_path / "answers.csv")]
+    assert imported_by(run_command(command), SLOW_TO_IMPORT) == "[]"
+    assert len((tmp_path / "answers.csv").read_text().splitlines()) == 2
 
 
 def test_the_check_can_fail():

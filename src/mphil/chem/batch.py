@@ -122,16 +122,17 @@ def descriptor_batch(smiles: Sequence[str], *, lenient: bool) -> Batch:
 def molecule_batch(smiles: Sequence[str], *, schema: str, standardised: bool = False, features: bool = False) -> Batch:
     """All that a prediction needs: the canonical spelling as texts end to end, the graph and the fingerprint.
 
-    Graph and fingerprint are those of the canonical spelling read again, so that every spelling of a molecule gives
-    the same arrays. `changed` says what standardisation did to each, as bits. If they are wanted, the `features` that
-    trees split on are there too.
+    Graph and fingerprint are those of the canonical spelling, so that every spelling of a molecule gives the same
+    arrays; it is read again unless the row had it. `changed` says what standardisation did to each, as bits. If they
+    are wanted, the `features` that trees split on are there too.
     """
     mols, issues = read_rows(smiles, lenient=False, definite=True)
     mols, changed = _standardised(mols, standardised)
     refused = {issue.row for issue in issues}
     rows = [row for row in range(len(smiles)) if row not in refused]
     spellings = [MolToSmiles(mol) for mol in mols]
-    mols, lost = read_rows(spellings, lenient=False)
+    same = [not touched and smiles[row] == text for row, text, touched in zip(rows, spellings, changed, strict=True)]
+    mols, lost = _read_again(mols, spellings, same)
     unread = {issue.row for issue in lost}
     kept = [row for row in range(len(spellings)) if row not in unread]
     canonical, length = _end_to_end([spellings[row] for row in kept])
@@ -142,6 +143,15 @@ def molecule_batch(smiles: Sequence[str], *, schema: str, standardised: bool = F
     if features:
         arrays |= {"counts": morgan_counts(mols), "descriptors": descriptors(mols)}
     return Batch(arrays, sorted([*issues, *(issue._replace(row=rows[issue.row]) for issue in lost)]))
+
+
+def _read_again(mols: list[Mol], spellings: Sequence[str], same: Sequence[bool]) -> tuple[list[Mol], list[Issue]]:
+    """The molecules as read from these spellings; `same` tells which of them were."""
+    others = [row for row, known in enumerate(same) if not known]
+    read, lost = read_rows([spellings[row] for row in others], lenient=False)
+    lost = [issue._replace(row=others[issue.row]) for issue in lost]
+    refused, fresh = {issue.row for issue in lost}, iter(read)
+    return [mols[row] if same[row] else next(fresh) for row in range(len(mols)) if row not in refused], lost
 
 
 def _standardised(mols: list[Mol], wanted: bool) -> tuple[list[Mol], npt.NDArray[np.uint8]]:

@@ -40,6 +40,8 @@ def standardise(mol: Mol) -> tuple[Mol, int]:
     if not any(atom.GetAtomicNum() == CARBON for atom in mol.GetAtoms()):
         return mol, UNCHANGED
     several = len(Chem.GetMolFrags(mol)) > 1
+    if not several and not any(atom.GetFormalCharge() for atom in mol.GetAtoms()):
+        return mol, UNCHANGED
     with rdBase.BlockLogs():
         parent = _CHOOSER.choose(mol) if several else mol
         neutral = _UNCHARGER.uncharge(parent)

@@ -32,6 +32,7 @@ class Batch:
         env: (n_graphs,) environment number, -1 = unknown.
         index: (n_graphs,) number of each graph in its dataset.
         smiles: (n_graphs,) for molecules.
+        remembered: (n_graphs, d) an embedding that was computed before.
 
     Example:
         >>> two = Batch(batch=torch.tensor([0, 0, 1]), ptr=torch.tensor([0, 2, 3]))
@@ -48,6 +49,7 @@ class Batch:
     env: Tensor
     index: Tensor
     smiles: list[str]
+    remembered: Tensor
 
     def __init__(self, **values: Any) -> None:
         self.__dict__.update({name: value for name, value in values.items() if value is not None})
@@ -56,6 +58,10 @@ class Batch:
         if name in ABSENT:
             return None
         raise AttributeError(f"the batch has no {name!r}; it has {', '.join(self.keys())}")
+
+    if TYPE_CHECKING:
+
+        def __setattr__(self, name: str, value: Any) -> None: ...
 
     def __getitem__(self, name: str) -> Any:
         return self.__dict__[name]

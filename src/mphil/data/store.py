@@ -213,12 +213,12 @@ class GraphStore:
         """
         graphs = []
         for i in range(len(self)):
-            graph = self.batch(torch.tensor([i]), extras=True)
+            graph = self.batch(torch.tensor([i]), extras=True).to_pyg()
             graph.id = graph.index
             del graph.batch, graph.ptr, graph.index
             if self.smiles is not None:
                 graph.smiles = self.smiles[i]
-            graphs.append(graph.to_pyg())
+            graphs.append(graph)
         return graphs
 
     def digest(self) -> str:

@@ -2,10 +2,12 @@ import io
 
 import numpy as np
 import pytest
+from rdkit import Chem
 
 from mphil.chem import batch as batch_module
-from mphil.chem.batch import Batch, Issue, fact_batch, graph_batch, join, molecule_batch, scaffold_batch
+from mphil.chem.batch import Batch, Issue, fact_batch, graph_batch, join, molecule_batch, read_rows, scaffold_batch
 from mphil.chem.worker import answer, receive, send
+from mphil.testing.graphs import MOLECULES
 
 ROWS = ["CCO", "C C", "c1ccccc1C", "", "O=C1O[Al]23(OC1=O)(OC(=O)C(=O)O2)OC(=O)C(=O)O3", "C"]
 
@@ -111,3 +113,33 @@ class TestMolecules:
         assert [(issue.row, issue.status) for issue in found.issues] == expected
         assert found.arrays["canonical"].tobytes() == b"CCO"
         assert found.arrays["n_nodes"].tolist() == [3]
+
+
+def counted_reads(rows, monkeypatch, **options):
+    """The answer about the rows, and every text that RDKit was given to read on the way."""
+    read = []
+    real = Chem.MolFromSmiles
+    with monkeypatch.context() as patch:
+        patch.setattr(Chem, "MolFromSmiles", lambda text, *given: read.append(text) or real(text, *given))
+        return molecule_batch(rows, schema="good", **options), read
+
+
+@pytest.mark.parametrize("standardised", [False, True])
+def test_a_canonical_row_is_read_once(monkeypatch, standardised):
+    rows = ["CCO", "OCC", "c1ccccc1", "C[C@H](N)C(=O)O", "CC(=O)[O-]", "[Na+].CC(=O)[O-]"]
+    canonical = [Chem.CanonSmiles(row) for row in rows]
+    found, read = counted_reads(canonical, monkeypatch, standardised=standardised)
+    assert len(read) == len(rows) + 2 * standardised  # the charged two have another spelling by then
+    assert not found.issues
+
+
+@pytest.mark.parametrize("standardised", [False, True])
+def test_reading_once_or_twice_gives_the_same_arrays(standardised):
+    rows = [*MOLECULES, "OCC", "C(=O)(O)[C@@H](N)C", "C/C=C\\C", "C C", "F/C=C/F"]
+    with pytest.MonkeyPatch.context() as patch:
+        once = molecule_batch(rows, schema="good", standardised=standardised)
+        patch.setattr(batch_module, "_read_again", lambda mols, spellings, same: read_rows(spellings, lenient=False))
+        twice = molecule_batch(rows, schema="good", standardised=standardised)
+    assert once.issues == twice.issues
+    for name, array in twice.arrays.items():
+        assert once.arrays[name].tobytes() == array.tobytes(), name

@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from copy import deepcopy
 from pathlib import Path
@@ -17,7 +18,7 @@ import torch
 from mphil.data.cache import cache_folder
 from mphil.data.store import GraphStore
 from mphil.nn.encoders import Encoder, build_encoder
-from mphil.nn.fast import library, trusted
+from mphil.nn.fast import compiling, library, trusted
 from mphil.nn.fast.library import kernels, status
 from tests.graphs import random_store, small_encoder, whole
 
@@ -44,7 +45,7 @@ def test_built_once_and_found_again(fresh, monkeypatch):
     assert first.library is not None
     assert str(file) in first.reason
     library.status.cache_clear()
-    monkeypatch.setattr(library, "_compile", lambda *_: pytest.fail("it was built already"))
+    monkeypatch.setattr(library, "compile_library", lambda *_: pytest.fail("it was built already"))
     assert status().library is not None
 
 
@@ -64,21 +65,13 @@ def test_a_damaged_file_is_built_again(fresh):
 @pytest.mark.parametrize("name", ["kernels.c", "kernels.h"])
 def test_another_source_is_another_file(name, fresh, monkeypatch, tmp_path):
     status()
-    changed = shutil.copytree(library.FOLDER, tmp_path / "changed")
+    changed = shutil.copytree(compiling.FOLDER, tmp_path / "changed")
     with (changed / name).open("a") as file:
         file.write("\n/* changed */\n")
-    monkeypatch.setattr(library, "FOLDER", changed)
+    monkeypatch.setattr(compiling, "FOLDER", changed)
     library.status.cache_clear()
     assert status().library is not None
     assert len(list(fresh.glob("*.so"))) == 2
-
-
-@available
-def test_a_folder_that_cannot_be_written(fresh, monkeypatch, caplog):
-    fresh.parent.joinpath("kernels").write_text("a file in the way")
-    assert "this process only" in status().reason
-    assert status().library is not None
-    assert "nothing can be kept" in caplog.text
 
 
 @pytest.mark.parametrize(
@@ -112,9 +105,9 @@ def file(fresh: Path) -> Path:
     if KEPT.is_dir():
         shutil.copytree(KEPT, fresh)
         fresh.chmod(0o700)
-    status()
+    found = Path(status().reason.removeprefix("compiled, "))
     library.status.cache_clear()
-    return next(fresh.glob("float-*.so"))
+    return found
 
 
 def give_away(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -135,6 +128,102 @@ def compile_text(source: str, out: Path) -> Path:
 def ask_again() -> library.Status:
     library.status.cache_clear()
     return status()
+
+
+def copying_compiler(kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A compiler that says it is the real one and gives out what was compiled before, at once."""
+    script = kept.with_suffix(".sh")
+    script.write_text(
+        f'#!/bin/sh\n[ "$1" = --version ] && exec {compiling.compiler()} --version\n'
+        f'while [ "$1" != -o ]; do shift; done\ncat {kept} > "$2"\n'
+    )
+    script.chmod(0o755)
+    monkeypatch.setenv("CC", str(script))
+
+
+def without_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CC", raising=False)
+    monkeypatch.setenv("PATH", "")
+    assert compiling.compiler() is None
+
+
+@available
+def test_what_was_kept_serves_without_a_compiler(file, monkeypatch):
+    without_compiler(monkeypatch)
+    assert ask_again().reason == f"compiled, {file}"
+    file.write_bytes(file.read_bytes()[:-1])
+    assert "no C compiler" in ask_again().reason
+
+
+@available
+@pytest.mark.parametrize("aside", ["kept", "a file in the way"])
+def test_a_folder_that_cannot_be_written(file, fresh, monkeypatch, caplog, tmp_path, aside):
+    copying_compiler(file.rename(tmp_path / "kept.so"), monkeypatch)
+    shutil.rmtree(fresh)
+    fresh.write_text("a file in the way")
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
+    own = tmp_path / "temporary" / f"mphil-{os.getuid()}"
+    own.parent.mkdir()
+    if aside == "kept":
+        assert ask_again().reason.startswith(f"compiled, {own}")
+        monkeypatch.setattr(library, "compile_library", lambda *_: pytest.fail("the first process kept it"))
+        assert ask_again().library is not None
+    else:
+        own.write_text(aside)
+        assert ask_again().reason == "compiled for this process only"
+    assert status().library is not None
+    assert "nothing can be kept" in caplog.text
+
+
+@available
+def test_a_package_with_libraries_needs_neither_compiler_nor_cache(file, fresh, monkeypatch, tmp_path):
+    copying_compiler(file.rename(tmp_path / "kept.so"), monkeypatch)
+    shutil.rmtree(fresh)
+    monkeypatch.setattr(compiling, "FOLDER", Path(shutil.copytree(compiling.FOLDER, tmp_path / "package")))
+    for _ in range(2):
+        made = compiling.build_package()
+    assert sorted(made) == sorted((tmp_path / "package" / "built").glob("*.so"))
+    assert len(made) == len(compiling.LEVELS) * len(compiling.PRECISIONS)
+    without_compiler(monkeypatch)
+    assert ask_again().reason == f"compiled, {compiling.packaged_file('float', compiling.level())}"
+    assert not fresh.exists()
+    with (tmp_path / "package" / "kernels.c").open("a") as source:
+        source.write("/* changed */")
+    assert "no C compiler" in ask_again().reason
+    with pytest.raises(compiling.CompileError, match="no C compiler"):
+        compiling.build_package()
+
+
+@pytest.mark.parametrize(
+    ("flags", "machine", "level"),
+    [
+        ("flags : sse2 avx", "x86_64", "x86-64"),
+        ("flags : fma avx2 bmi1 bmi2 f16c movbe abm", "x86_64", "x86-64-v3"),
+        (f"flags : {compiling.LEVELS['x86-64-v4']}", "x86_64", "x86-64-v4"),
+        ("Features : asimd", "aarch64", None),
+    ],
+)
+def test_the_level_of_a_processor(monkeypatch, flags, machine, level):
+    monkeypatch.setattr(compiling, "_processor", lambda: flags)
+    monkeypatch.setattr(compiling.platform, "machine", lambda: machine)
+    assert compiling.level() == level
+
+
+@pytest.mark.parametrize(("load", "seconds"), [(0.0, 60), (1.0, 60), (7.0, 240)])
+def test_the_compiler_has_more_time_on_a_busy_machine(monkeypatch, load, seconds):
+    monkeypatch.setattr(os, "getloadavg", lambda: (load, 0.0, 0.0))
+    monkeypatch.setattr(os, "cpu_count", lambda: 2)
+    assert compiling.patience() == seconds
+
+
+def test_a_compiler_that_takes_too_long(fresh, monkeypatch, tmp_path):
+    slow = tmp_path / "cc"
+    slow.write_text('#!/bin/sh\n[ "$1" = --version ] || sleep 5\n')
+    slow.chmod(0o755)
+    monkeypatch.setenv("CC", str(slow))
+    monkeypatch.setattr(compiling, "patience", lambda: 0.5)
+    assert status().library is None
+    assert f"{slow} took more than" in status().reason
 
 
 @available
@@ -220,11 +309,11 @@ def test_each_library_is_its_own(monkeypatch, tmp_path, descriptors):
 def test_files_are_ours_alone_whatever_the_umask(file, fresh, monkeypatch, tmp_path):
     kept = file.rename(tmp_path / "kept.so")
     shutil.rmtree(fresh)
-    monkeypatch.setattr(library, "_compile", lambda *to: Path(shutil.copy(kept, to[-1] / "kernels.so")))
+    copying_compiler(kept, monkeypatch)
     before = os.umask(0o002)
     try:
         assert status().library is not None
-        monkeypatch.setattr(library, "_compile", lambda *_: pytest.fail("it was kept already"))
+        monkeypatch.setattr(library, "compile_library", lambda *_: pytest.fail("it was kept already"))
         assert ask_again().reason == f"compiled, {file}"
     finally:
         os.umask(before)

@@ -1,15 +1,11 @@
-"""The compiled loops: built once by the system's C compiler, kept in the cache folder, loaded on first use."""
+"""The compiled loops: those of the package, or built once by the system's C compiler and kept; loaded on first use."""
 
 from __future__ import annotations
 
 import ctypes
 import functools
-import hashlib
 import logging
 import os
-import platform
-import shutil
-import subprocess
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,14 +15,19 @@ import torch
 from torch import Tensor
 
 from mphil.data.cache import cache_folder
+from mphil.nn.fast.compiling import (
+    CompileError,
+    checksum,
+    compile_library,
+    compiler,
+    level,
+    native_name,
+    packaged_file,
+    put_in_place,
+)
 from mphil.nn.fast.trusted import Untrusted, load_library, open_folder, read_checked
 
-FOLDER = Path(__file__).parent
-"""Where the sources are: `*.c`, and the header they share."""
-FLAGS = "-O3 -march=native -std=c11 -ffp-contract=fast -fno-math-errno -fno-trapping-math -fopenmp-simd -shared -fPIC"
 PRECISIONS = {torch.float32: "float", torch.float64: "double"}
-MOST_SECONDS = 60
-"""How long the compiler may take; it needs about one."""
 
 _LOG = logging.getLogger(__name__)
 _POINTER, _INTEGER, _REAL = ctypes.c_void_p, ctypes.c_int64, ctypes.c_double
@@ -49,10 +50,6 @@ SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
     "classes": (ctypes.c_int64, [_POINTER] * 6 + [_INTEGER] * 2),
     "nearest": (ctypes.c_int, [_POINTER] * 4 + [_INTEGER] * 3),
 }
-
-
-class Unavailable(Exception):
-    """Why there are no compiled loops; the message completes "pure torch, since ..."."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +77,7 @@ def status(precision: str = "float") -> Status:
         return Status(None, "MPHIL_FAST=0 asks for it")
     try:
         return _load(precision)
-    except (Unavailable, Untrusted, OSError) as error:
+    except (CompileError, Untrusted, OSError) as error:
         _LOG.warning("pure torch, which is slower, since %s; see `mphil doctor`", error)
         return Status(None, str(error))
 
@@ -114,53 +111,55 @@ def dense_rows(matrix: Tensor) -> Tensor:
     return matrix if matrix.stride(1) == 1 and matrix.stride(0) >= matrix.shape[1] else matrix.contiguous()
 
 
-def compiler() -> str | None:
-    """The C compiler: `CC`, cc, gcc or clang, whichever is found first."""
-    found = map(shutil.which, (os.environ.get("CC", "cc"), "gcc", "clang"))
-    return next(filter(None, found), None)
-
-
-@functools.cache
-def compiler_version() -> str | None:
-    """The first line that the C compiler says about itself; None without one."""
-    using = compiler()
-    if using is None:
-        return None
-    said = subprocess.run([using, "--version"], capture_output=True, text=True, timeout=MOST_SECONDS, check=False)
-    return said.stdout.partition("\n")[0]
-
-
 def _load(precision: str) -> Status:
-    using = compiler()
+    architecture, using = level(), compiler()
+    name = native_name(precision, using)
+    kept = cache_folder() / "kernels"
+    packaged = [] if architecture is None else [packaged_file(precision, architecture)]
+    # Without a compiler, whatever one has made of these sources for this processor will do.
+    for file in [*packaged, *(sorted(kept.glob(name)) if using is None else [kept / name])]:
+        if (found := _found(file)) is not None:
+            return found
     if using is None:
-        raise Unavailable("there is no C compiler (install gcc, or set CC)")
-    file = cache_folder() / "kernels" / f"{precision}-{_fingerprint(using)}.so"
-    library = _kept(file)
-    if library is None:
-        try:
-            file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            with tempfile.TemporaryDirectory(dir=file.parent, prefix=".draft-") as draft:
-                built = _compile(using, precision, Path(draft))
-                built.chmod(0o700)
-                library = load_library(built)
-                _write_checksum(built, Path(draft)).replace(_checksum(file))
-                # Two processes may both be building it: the same code, put in place whole by either.
-                built.replace(file)
-        except OSError as error:
-            _LOG.warning("%s: nothing can be kept here (%s)", file.parent, error)
-            with tempfile.TemporaryDirectory() as draft:
-                built = _compile(using, precision, Path(draft))
-                built.chmod(0o700)
-                library = load_library(built)
-                return Status(_declare(library, file), "compiled for this process only")
+        raise CompileError("there is no C compiler (install gcc, or set CC)")
+    try:
+        return _build(using, precision, kept / name)
+    except OSError as error:
+        _LOG.warning("%s: nothing can be kept here (%s)", kept, error)
+    return _build_aside(using, precision, name)
+
+
+def _build_aside(using: str, precision: str, name: str) -> Status:
+    """Keep the library among temporary files, for the next process of the same user; if need be, for this one only."""
+    file = Path(tempfile.gettempdir()) / f"mphil-{os.getuid()}" / "kernels" / name
+    try:
+        file.parent.parent.mkdir(exist_ok=True, mode=0o700)
+        return _found(file) or _build(using, precision, file)
+    except (Untrusted, OSError):
+        with tempfile.TemporaryDirectory() as draft:
+            library = load_library(compile_library(using, precision, Path(draft) / "kernels.so"))
+        return Status(_declare(library, file), "compiled for this process only")
+
+
+def _build(using: str, precision: str, file: Path) -> Status:
+    file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    with tempfile.TemporaryDirectory(dir=file.parent, prefix=".draft-") as draft:
+        built = compile_library(using, precision, Path(draft) / "kernels.so")
+        library = load_library(built)
+        put_in_place(built, file)
     return Status(_declare(library, file), f"compiled, {file}")
+
+
+def _found(file: Path) -> Status | None:
+    library = _kept(file)
+    return None if library is None else Status(_declare(library, file), f"compiled, {file}")
 
 
 def _kept(file: Path) -> ctypes.CDLL | None:
     """The library of a file, or None if there is none or half of one, which would end the process."""
     try:
         with open_folder(file.parent) as within:
-            handle, digest = read_checked(_checksum(file).name, file.parent, within)
+            handle, digest = read_checked(checksum(file).name, file.parent, within)
             os.close(handle)
         return load_library(file, digest.decode("ascii", "replace"))
     except OSError:
@@ -171,60 +170,11 @@ def _declare(library: ctypes.CDLL | None, file: Path) -> ctypes.CDLL | None:
     """Tell ctypes what our functions take.
 
     Raises:
-        Unavailable: one of them is missing.
+        CompileError: one of them is missing.
     """
     for name, (result, arguments) in SIGNATURES.items():
         function = getattr(library, name, None)
         if function is None:
-            raise Unavailable(f"{file} has no function {name!r}; remove the file, and it is built again")
+            raise CompileError(f"{file} has no function {name!r}; remove the file, and it is built again")
         function.restype, function.argtypes = result, arguments
     return library
-
-
-def _checksum(file: Path) -> Path:
-    return file.with_suffix(".sha256")
-
-
-def _write_checksum(built: Path, folder: Path) -> Path:
-    out = folder / "checksum"
-    out.write_text(hashlib.sha256(built.read_bytes()).hexdigest())
-    out.chmod(0o600)
-    return out
-
-
-def _compile(compiler: str, precision: str, folder: Path) -> Path:
-    out = folder / "kernels.so"
-    command = [
-        compiler,
-        *FLAGS.split(),
-        f"-DREAL={precision}",
-        *map(str, sorted(FOLDER.glob("*.c"))),
-        "-o",
-        str(out),
-        "-lm",
-    ]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=MOST_SECONDS, check=False)
-    except subprocess.TimeoutExpired:
-        raise Unavailable(f"{compiler} took more than {MOST_SECONDS} s") from None
-    if done.returncode:
-        told = (done.stderr.strip() or f"exit code {done.returncode}").splitlines()[0]
-        raise Unavailable(f"{compiler} could not compile the loops: {told}")
-    return out
-
-
-def _fingerprint(compiler: str) -> str:
-    """Hash of all that decides the machine code: sources, flags, compiler and processor."""
-    version = subprocess.run([compiler, "--version"], capture_output=True, timeout=MOST_SECONDS, check=False).stdout
-    sources = b"".join(file.read_bytes() for file in sorted(FOLDER.glob("*.[ch]")))
-    sha = hashlib.sha256(sources + FLAGS.encode() + version + _processor().encode())
-    return sha.hexdigest()[:16]
-
-
-def _processor() -> str:
-    """Model and instruction sets, since the home folder may be shared by machines that differ in them."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        return f"{platform.machine()} {platform.processor()}"
-    return "\n".join(sorted({line for line in lines if line.startswith(("model name", "flags", "Features"))}))
