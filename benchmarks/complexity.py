@@ -23,11 +23,11 @@ import numpy as np
 import torch
 
 from mphil.config import EncoderConfig
-from mphil.data.features import Features
-from mphil.data.store import Batch
+from mphil.graphs.features import Features
+from mphil.graphs.store import Batch
 from mphil.methods import build_method
 from mphil.methods.base import Progress
-from mphil.page.svg import line_chart
+from mphil.pages.svg import line_chart
 from mphil.task import Task
 from speed import in_turns, machine
 

@@ -28,9 +28,9 @@ from torch.nn.utils import clip_grad_norm_
 import mphil.methods
 from mphil.benchmarks import Benchmark, benchmark
 from mphil.config import EncoderConfig
-from mphil.data.loader import Loader
-from mphil.data.store import Batch
 from mphil.errors import UsageError
+from mphil.graphs.loader import Loader
+from mphil.graphs.store import Batch
 from mphil.methods import METHODS, Method, Parts, Progress, build_method
 from mphil.training.memory import kept_memory
 from mphil.training.trainable import check_needs

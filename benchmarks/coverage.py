@@ -32,19 +32,19 @@ from numpy.typing import NDArray
 
 from mphil.benchmarks import Benchmark, benchmark
 from mphil.benchmarks.development import TABLES
-from mphil.bundle import Trust
-from mphil.bundle.held_out import HeldOut
 from mphil.cli.train import DEFAULT_METHOD
-from mphil.data.loader import Loader
-from mphil.data.split import Part
-from mphil.evaluate.prediction import predict_logits
+from mphil.graphs.loader import Loader
+from mphil.graphs.split import Part
 from mphil.lab.records import RecordFile
-from mphil.product.build import fingerprints_of
-from mphil.product.defaults import ENCODER, train_defaults
-from mphil.product.fitting import ENOUGH
-from mphil.product.worth import weighted_coverage
+from mphil.model.build.build import fingerprints_of
+from mphil.model.build.defaults import ENCODER, train_defaults
+from mphil.model.build.fitting import ENOUGH
+from mphil.model.build.worth import weighted_coverage
+from mphil.model.bundle import Trust
+from mphil.model.bundle.held_out import HeldOut
 from mphil.provenance import NUMERICS, checkout
 from mphil.training.checkpoint import Checkpoints
+from mphil.training.prediction import predict_logits
 from mphil.training.run import Run, execute
 from mphil.training.settings import merge, resolve
 from mphil.trust.calibration import Calibration

@@ -30,7 +30,7 @@ from rdkit.Chem import Atom, Bond, BondStereo, BondType, ChiralType, Hybridizati
 
 from mphil.chem.batch import graph_batch, read_rows
 from mphil.chem.featurize import featurize
-from mphil.data.pool import CHUNK, run
+from mphil.tables.pool import CHUNK, run
 
 # The features as they are commonly written: the position of a value in a list.
 CHIRALITY = [ChiralType.CHI_UNSPECIFIED, ChiralType.CHI_TETRAHEDRAL_CW, ChiralType.CHI_TETRAHEDRAL_CCW, "other"]

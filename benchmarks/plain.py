@@ -17,7 +17,7 @@ from torch_geometric.data import Data
 from torch_geometric.loader import DataLoader
 from torch_geometric.nn import GINConv, GINEConv, InstanceNorm, MessagePassing
 
-from mphil.data.features import Features
+from mphil.graphs.features import Features
 from mphil.methods.base import Method, Progress
 from mphil.nn.encoders import Encoder
 from mphil.nn.scorers import Scorer

@@ -24,7 +24,7 @@ from typing import Any
 CASE = """
 import csv, json, sys, time
 import torch
-from mphil.data.molecules import molecule_store
+from mphil.tables.from_smiles import molecule_store
 rows = list(csv.DictReader(open(sys.argv[1])))[: int(sys.argv[2])]
 smiles, y = [row["smiles"] for row in rows], [float(row["HIV_active"]) for row in rows]
 print("ready", flush=True)

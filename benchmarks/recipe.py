@@ -24,15 +24,15 @@ from typing import Any
 
 from mphil.benchmarks import Benchmark, benchmark
 from mphil.benchmarks.development import TABLES
-from mphil.data.split import PARTS
+from mphil.graphs.split import PARTS
 from mphil.lab.cells import Request
 from mphil.lab.records import RecordFile
 from mphil.lab.report.document import Table
 from mphil.lab.report.gather import Sheet, fill, same_data, unused
 from mphil.lab.report.markdown import table_text
 from mphil.lab.suite import load_suite
-from mphil.product.build import fingerprints_of
-from mphil.product.forest import forest_scores, n_trees
+from mphil.model.build.build import fingerprints_of
+from mphil.model.build.forest import forest_scores, n_trees
 from mphil.training.run import machine, versions
 
 ROOT = Path(__file__).parents[1]

@@ -42,18 +42,18 @@ from torch_geometric.data import Data
 import waiting
 from featurize import plain as plain_molecule
 from mphil.benchmarks import benchmark
+from mphil.benchmarks.sources import find
 from mphil.config import EncoderConfig
-from mphil.data.loader import Loader
-from mphil.data.molecules import molecule_store
-from mphil.data.sources import find
-from mphil.data.store import GraphStore
-from mphil.evaluate.prediction import predict_logits
+from mphil.graphs.loader import Loader
+from mphil.graphs.store import GraphStore
 from mphil.methods import build_method
 from mphil.methods.base import Method, Progress
 from mphil.nn.dropout import Dropout
 from mphil.nn.fast.library import status
+from mphil.tables.from_smiles import molecule_store
 from mphil.task import Task
 from mphil.training.memory import kept_memory
+from mphil.training.prediction import predict_logits
 from plain import plain_epoch, plain_method, plain_predictions
 
 RESULTS = Path(__file__).parent / "results" / "speed.jsonl"

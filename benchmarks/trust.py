@@ -35,17 +35,17 @@ import torch
 from numpy.typing import NDArray
 
 from mphil.benchmarks import Benchmark, benchmark
-from mphil.data.loader import Loader
-from mphil.data.pool import run as read_molecules
-from mphil.data.split import Part
 from mphil.errors import UsageError
-from mphil.evaluate.metrics import roc_auc
-from mphil.evaluate.prediction import gather, predict_logits
 from mphil.files import write_text
+from mphil.graphs.loader import Loader
+from mphil.graphs.split import Part
 from mphil.lab.records import RecordFile
 from mphil.lab.suite import Effort
 from mphil.lab.thinning import thin
 from mphil.provenance import NUMERICS
+from mphil.tables.pool import run as read_molecules
+from mphil.training.metrics import roc_auc
+from mphil.training.prediction import gather, predict_logits
 from mphil.training.run import Run, execute
 from mphil.training.settings import merge, parse_assignment, resolve
 from mphil.trust import ood

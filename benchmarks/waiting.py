@@ -24,7 +24,7 @@ ROWS = 200
 """Molecules of the small table, and queries of the search."""
 NEEDED = "import torch, rdkit.Chem"
 """What no prediction can do without."""
-IMPORTS = "import mphil.predictor, mphil.screening"
+IMPORTS = "import mphil.model.predictor, mphil.model.screening"
 """What `mphil predict` imports before it reads a row."""
 
 

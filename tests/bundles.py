@@ -8,16 +8,16 @@ import numpy as np
 import torch
 
 from mphil.benchmarks.base import Benchmark, benchmark
-from mphil.bundle import Bundle, BundleConfig, MoleculeReading, References, Trust, write_bundle
 from mphil.chem.fingerprint import NAME as FINGERPRINT
 from mphil.chem.fingerprint import morgan_fingerprints
 from mphil.chem.parse import parse_smiles
 from mphil.chem.schema import GOOD
 from mphil.config import EncoderConfig, NamedArgs
-from mphil.data.loader import Loader
-from mphil.evaluate.prediction import gather, predict_logits, probabilities
+from mphil.graphs.loader import Loader
 from mphil.methods.base import build_method
+from mphil.model.bundle import Bundle, BundleConfig, MoleculeReading, References, Trust, write_bundle
 from mphil.provenance import versions
+from mphil.training.prediction import gather, predict_logits, probabilities
 from mphil.training.run import Run, train
 from mphil.trust.calibration import Calibration
 from mphil.trust.conformal import Conformal

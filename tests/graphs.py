@@ -7,8 +7,8 @@ from typing import Literal
 import torch
 
 from mphil.config import EncoderConfig
-from mphil.data.features import Features
-from mphil.data.store import Batch, GraphStore, pointer
+from mphil.graphs.features import Features
+from mphil.graphs.store import Batch, GraphStore, pointer
 from mphil.task import Kind, Task
 
 TASKS: dict[Kind, Task] = {

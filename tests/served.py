@@ -18,8 +18,8 @@ from urllib.parse import urlencode
 
 import uvicorn
 
-from mphil.bundle import read_bundle, write_bundle
-from mphil.predictor import Predictor
+from mphil.model.bundle import read_bundle, write_bundle
+from mphil.model.predictor import Predictor
 from mphil.serve import create_app
 from mphil.serve.connection import Connection
 from mphil.serve.run import Server

@@ -14,8 +14,8 @@ import torch
 
 from mphil.benchmarks.base import Benchmark
 from mphil.config import TrainConfig
-from mphil.data.loader import derive_seed
-from mphil.data.split import Split
+from mphil.graphs.loader import derive_seed
+from mphil.graphs.split import Split
 from mphil.methods.base import METHODS, build_method
 from mphil.task import Kind
 from mphil.training.callbacks import Callback

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from mphil.benchmarks.base import Benchmark
-from mphil.data.split import Split
-from mphil.data.store import Batch
+from mphil.graphs.split import Split
+from mphil.graphs.store import Batch
 from mphil.methods.base import METHODS, Losses, Progress
 from mphil.methods.erm import ERM
 from mphil.task import Kind, Task

@@ -11,35 +11,35 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from mphil.benchmarks.base import Benchmark, benchmark
     from mphil.benchmarks.pyg import from_pyg
-    from mphil.data.split import Split
-    from mphil.data.store import GraphStore
-    from mphil.estimator import MPHILClassifier, MPHILRegressor
-    from mphil.evaluate.compare import compare
+    from mphil.graphs.split import Split
+    from mphil.graphs.store import GraphStore
     from mphil.lab.study import study
     from mphil.methods.base import Method
-    from mphil.predictor import Predictor, load
-    from mphil.product.runs import train
+    from mphil.model.build.runs import train
+    from mphil.model.estimator import MPHILClassifier, MPHILRegressor
+    from mphil.model.predictor import Predictor, load
     from mphil.task import Task
     from mphil.training.callbacks import Callback
+    from mphil.training.compare import compare
     from mphil.training.run import Run
 
 _HOMES = {
     "Benchmark": "mphil.benchmarks.base",
     "Callback": "mphil.training.callbacks",
-    "GraphStore": "mphil.data.store",
-    "MPHILClassifier": "mphil.estimator",
-    "MPHILRegressor": "mphil.estimator",
+    "GraphStore": "mphil.graphs.store",
+    "MPHILClassifier": "mphil.model.estimator",
+    "MPHILRegressor": "mphil.model.estimator",
     "Method": "mphil.methods.base",
-    "Predictor": "mphil.predictor",
+    "Predictor": "mphil.model.predictor",
     "Run": "mphil.training.run",
-    "Split": "mphil.data.split",
+    "Split": "mphil.graphs.split",
     "Task": "mphil.task",
     "benchmark": "mphil.benchmarks.base",
-    "compare": "mphil.evaluate.compare",
+    "compare": "mphil.training.compare",
     "from_pyg": "mphil.benchmarks.pyg",
-    "load": "mphil.predictor",
+    "load": "mphil.model.predictor",
     "study": "mphil.lab.study",
-    "train": "mphil.product.runs",
+    "train": "mphil.model.build.runs",
 }
 
 __all__ = [

@@ -9,8 +9,8 @@ from typing import Any, Literal, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, field_validator, model_validator
 
-from mphil.data.features import Features
 from mphil.errors import UnknownName, UsageError
+from mphil.graphs.features import Features
 
 OWN_KIND = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*", re.ASCII)
 """How an encoder of one's own is named."""

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from mphil.page.demo import render
+from mphil.pages.demo import render
 
 from .browser import address
 from .made_up import demo_view

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from mphil.explain.report import Rows, write_report
-from mphil.predictor import Predictor
+from mphil.model.predictor import Predictor
 from tests.bundles import bundle_of, trained
 
 from .browser import address

@@ -11,7 +11,7 @@ import jsonschema
 import pytest
 
 from mphil.explain.rows import explain_rows
-from mphil.screening import screen_file
+from mphil.model.screening import screen_file
 from mphil.serve import jobs
 from tests.served import JSON, bundle_folder, predictor, served
 

@@ -9,14 +9,15 @@ import sys
 
 import pytest
 
-from mphil.data.fetch import fetch
+from mphil.benchmarks.fetch import fetch
 from tests.command import wait_until
 from tests.publisher import held, published, well
 
 CONTENT = random.Random(0).randbytes(3_000_000)
 SHA = hashlib.sha256(CONTENT).hexdigest()
 CODE = (
-    "import sys, pathlib, mphil.data.fetch as m; m.fetch(sys.argv[1], pathlib.Path(sys.argv[2]), sha256=sys.argv[3:])"
+    "import sys, pathlib, mphil.benchmarks.fetch as m; "
+    "m.fetch(sys.argv[1], pathlib.Path(sys.argv[2]), sha256=sys.argv[3:])"
 )
 
 

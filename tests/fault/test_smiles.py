@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from mphil.chem.parse import Code
-from mphil.data.pool import run
+from mphil.tables.pool import run
 from tests.mutated import mutated
 
 

@@ -4,9 +4,9 @@ import faulthandler
 
 import pytest
 
-from mphil.check import check
-from mphil.check_page import check_page
 from mphil.errors import DataError
+from mphil.pages.check import check_page
+from mphil.tables.check import check
 from tests.malformed import KINDS, malformed
 
 PATIENCE = 120

@@ -8,7 +8,7 @@ import pyarrow
 import pytest
 from pyarrow import parquet
 
-from mphil.bundle import read_bundle
+from mphil.model.bundle import read_bundle
 from tests.cluster import local_cluster
 from tests.command import call, saved_step, wait_until
 from tests.products import SET, binary_table, molecules, rows_of, write_table

@@ -13,7 +13,7 @@ import torch
 
 from mphil.benchmarks import benchmark
 from mphil.config import EncoderConfig
-from mphil.data.store import GraphStore
+from mphil.graphs.store import GraphStore
 from mphil.methods import METHODS, Method, Progress
 from mphil.task import Task
 from mphil.testing.graphs import to_dtype

@@ -7,8 +7,8 @@ import zipfile
 
 import pytest
 
-from mphil.bundle import read_bundle
 from mphil.errors import MphilError
+from mphil.model.bundle import read_bundle
 from tests.bundles import written
 from tests.security.test_bundles import edit, seal
 

@@ -6,11 +6,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mphil.bundle import read_bundle
-from mphil.data import cache
-from mphil.data.cache import Entry, remember
-from mphil.data.store import GraphStore
 from mphil.errors import IntegrityError, UsageError
+from mphil.graphs import cache
+from mphil.graphs.cache import Entry, remember
+from mphil.graphs.store import GraphStore
+from mphil.model.bundle import read_bundle
 from tests.bundles import written
 from tests.graphs import random_store
 

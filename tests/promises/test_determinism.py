@@ -4,8 +4,8 @@ import hashlib
 
 import pytest
 
-from mphil.bundle.folder import weights_digest
 from mphil.methods import METHODS
+from mphil.model.bundle.folder import weights_digest
 from tests.bundles import trained
 
 QUICK = ("erm", "mphil")

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from mphil.bundle import read_bundle, write_bundle
+from mphil.model.bundle import read_bundle, write_bundle
 from tests.bundles import written
 
 

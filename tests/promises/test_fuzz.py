@@ -8,13 +8,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from mphil.bundle import read_bundle
 from mphil.chem.parse import SmilesError, parse_smiles
 from mphil.config import RunConfig
-from mphil.data.table import open_table
 from mphil.errors import MphilError
 from mphil.lab.suite import parse_suite
+from mphil.model.bundle import read_bundle
 from mphil.serve.schemas import ExplainRequest, PredictRequest
+from mphil.tables.read import open_table
 from tests.bundles import written
 from tests.mutated import SEEDS
 from tests.security.test_bundles import seal

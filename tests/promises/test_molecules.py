@@ -5,7 +5,7 @@ import time
 import pytest
 
 from mphil.chem.batch import molecule_batch
-from mphil.data.pool import run
+from mphil.tables.pool import run
 from tests.mutated import mutated
 
 HUGE = [

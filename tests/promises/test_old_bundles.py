@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mphil.predictor import load
+from mphil.model.predictor import load
 
 OLD = sorted(Path(__file__).with_name("old").iterdir())
 

@@ -10,15 +10,15 @@ import time
 import pytest
 from safetensors.torch import load as parse_tensors
 
-from mphil.bundle import manifest, read_bundle
 from mphil.errors import IntegrityError
+from mphil.model.bundle import manifest, read_bundle
 from tests.bundles import written
 from tests.security.test_bundles import assert_refused, edit, seal, seal_manifest
 
 SECONDS = 2.0
 REPLACE = """
 import pathlib, sys
-from mphil.bundle.manifest import read_files, write_files
+from mphil.model.bundle.manifest import read_files, write_files
 place, *bundles = map(pathlib.Path, sys.argv[1:])
 contents = [read_files(bundle)[0] for bundle in bundles]
 print("begin", flush=True)

@@ -16,10 +16,10 @@ from safetensors.torch import load as parse_tensors
 from safetensors.torch import save as render_tensors
 
 import mphil
-from mphil.bundle import folder as bundle_folder
-from mphil.bundle import manifest as bundle_manifest
-from mphil.bundle import read_bundle
 from mphil.errors import IntegrityError
+from mphil.model.bundle import folder as bundle_folder
+from mphil.model.bundle import manifest as bundle_manifest
+from mphil.model.bundle import read_bundle
 from tests.command import call
 
 FILES = sorted({*bundle_manifest.KNOWN - {bundle_manifest.MEMBERS}, "manifest.json"})

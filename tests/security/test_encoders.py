@@ -10,9 +10,9 @@ import sys
 import pytest
 
 import mphil
-from mphil.bundle import read_bundle, write_bundle
 from mphil.config import EncoderConfig
 from mphil.errors import UsageError
+from mphil.model.bundle import read_bundle, write_bundle
 from mphil.nn.encoders import build_encoder
 from mphil.training.run import read_run_config
 from tests.bundles import bundle_of

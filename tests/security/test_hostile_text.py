@@ -11,9 +11,7 @@ import pytest
 from openpyxl import load_workbook
 
 from mphil.benchmarks.base import benchmark
-from mphil.bundle import read_bundle, write_bundle
 from mphil.cli import show
-from mphil.data.spreadsheet import is_formula
 from mphil.errors import UsageError
 from mphil.lab.report.document import (
     Bars,
@@ -31,12 +29,14 @@ from mphil.lab.report.latex import latex
 from mphil.lab.report.markdown import markdown
 from mphil.lab.report.pictures import svg
 from mphil.lab.suite import parse_suite
-from mphil.page.demo import render
-from mphil.samples import sample_page
+from mphil.model.bundle import read_bundle, write_bundle
+from mphil.pages.demo import render
+from mphil.pages.samples import sample_page
+from mphil.tables.spreadsheet import is_formula
 from tests.bundles import written
 from tests.command import call
 from tests.products import molecules, write_table
-from tests.unit.page.conftest import view  # noqa: F401
+from tests.unit.pages.conftest import view  # noqa: F401
 
 MARKUP = "`\"><x-evil onx=1>'</script><x-evil></title></style><!--"
 FORMULA = "=cmd|' /C calc'!A0"

@@ -8,8 +8,8 @@ import pytest
 from pydantic import ValidationError
 
 from mphil.config import EncoderConfig, NamedArgs, RunConfig, TrainConfig, check_arguments, keyword_arguments
-from mphil.data.features import Features
 from mphil.errors import UnknownName, UsageError
+from mphil.graphs.features import Features
 from mphil.methods.base import METHODS, Method, build_method, resolve_hyperparameters
 from mphil.task import Task
 

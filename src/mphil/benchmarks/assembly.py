@@ -13,9 +13,9 @@ import torch
 from torch import Tensor
 
 from mphil.benchmarks.shapes import Shape
-from mphil.data.features import Features
-from mphil.data.split import PARTS, Part, Split
-from mphil.data.store import GraphStore, pointer, ranges
+from mphil.graphs.features import Features
+from mphil.graphs.split import PARTS, Part, Split
+from mphil.graphs.store import GraphStore, pointer, ranges
 
 IntArray = npt.NDArray[np.int64]
 

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from mphil.config import check_arguments, keyword_arguments
-from mphil.data.split import Part, Split
-from mphil.data.store import GraphStore
+from mphil.graphs.split import Part, Split
+from mphil.graphs.store import GraphStore
 from mphil.registry import Registry
 from mphil.task import Task
 
@@ -108,7 +108,7 @@ class BenchmarkEntry:
     """A row of the registry: how to build a benchmark, and what is known of it beforehand.
 
     The keyword-only arguments of `build` are the benchmark's options; `needs` names the data files it is built from by
-    default, as `mphil.data.sources.SOURCES` calls them.
+    default, as `mphil.benchmarks.sources.SOURCES` calls them.
     """
 
     name: str

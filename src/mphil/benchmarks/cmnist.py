@@ -19,12 +19,12 @@ import torch
 from mphil.benchmarks.assembly import IntArray
 from mphil.benchmarks.base import Benchmark, register
 from mphil.benchmarks.motif import Shift, part_sizes
-from mphil.data.features import Features
-from mphil.data.sources import SOURCES, Source, find, locate
-from mphil.data.split import PARTS, Part, Split
-from mphil.data.store import GraphStore
-from mphil.data.superpixels import CELLS, SIDE, Array, read_arrays, read_superpixels, superpixel_store
+from mphil.benchmarks.sources import SOURCES, Source, find, locate
+from mphil.benchmarks.superpixels import CELLS, SIDE, Array, read_arrays, read_superpixels, superpixel_store
 from mphil.errors import DataError, UsageError
+from mphil.graphs.features import Features
+from mphil.graphs.split import PARTS, Part, Split
+from mphil.graphs.store import GraphStore
 from mphil.task import Task
 
 Superpixels = Literal["auto", "original", "rebuild"]

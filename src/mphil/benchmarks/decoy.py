@@ -31,10 +31,10 @@ from mphil.benchmarks.base import Benchmark, register
 from mphil.chem.assemble import Assembly, open_sites
 from mphil.chem.featurize import featurize
 from mphil.chem.parse import parse_smiles
-from mphil.data.features import Features
-from mphil.data.split import PARTS, Part
-from mphil.data.store import GraphStore, pointer
 from mphil.errors import UsageError
+from mphil.graphs.features import Features
+from mphil.graphs.split import PARTS, Part
+from mphil.graphs.store import GraphStore, pointer
 from mphil.task import Task
 
 ACYLS = ("C(=O)", "C(=S)", "S(=O)", "S(=O)(=O)")

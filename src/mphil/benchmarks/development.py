@@ -21,12 +21,12 @@ from mphil.benchmarks.drugood import read_partial, read_published
 from mphil.benchmarks.good_split import TEST
 from mphil.benchmarks.label_table import read_labels
 from mphil.benchmarks.moleculenet import HIV, MUV, TOXCAST, pinned_index
-from mphil.benchmarks.molecules import molecule_benchmark
-from mphil.benchmarks.table import ENCODER
-from mphil.data.molecules import molecule_store
-from mphil.data.sources import SOURCES, Located, locate
-from mphil.data.splitting import OOD_TEST, Assignment, at_random, by_domain, by_group, order_domains, shuffled
-from mphil.data.survey import Described, describe
+from mphil.benchmarks.of_molecules import molecule_benchmark
+from mphil.benchmarks.own_data import ENCODER
+from mphil.benchmarks.sources import SOURCES, Located, locate
+from mphil.tables.from_smiles import molecule_store
+from mphil.tables.splitting import OOD_TEST, Assignment, at_random, by_domain, by_group, order_domains, shuffled
+from mphil.tables.survey import Described, describe
 from mphil.task import Task
 
 FloatArray = NDArray[np.float64]

@@ -27,13 +27,13 @@ from mphil.benchmarks.drugood_rules import (
     split_by_domain,
     training_environments,
 )
-from mphil.benchmarks.molecules import molecule_benchmark
+from mphil.benchmarks.of_molecules import molecule_benchmark
+from mphil.benchmarks.sources import locate
 from mphil.chem.parse import parse_lenient
-from mphil.data.molecules import RowStatus, molecule_scaffolds, molecule_store
-from mphil.data.sources import locate
-from mphil.data.splitting import ID_TEST, ID_VAL, OOD_TEST, OOD_VAL, TRAIN, Assignment, IntArray
-from mphil.data.store import GraphStore
 from mphil.errors import DataError
+from mphil.graphs.store import GraphStore
+from mphil.tables.from_smiles import RowStatus, molecule_scaffolds, molecule_store
+from mphil.tables.splitting import ID_TEST, ID_VAL, OOD_TEST, OOD_VAL, TRAIN, Assignment, IntArray
 from mphil.task import Task
 
 Domain = Literal["assay", "scaffold", "size"]

@@ -16,9 +16,9 @@ from rdkit import Chem, rdBase
 
 from mphil.benchmarks.drugood_rules import FloatArray
 from mphil.chem.parse import parse_smiles
-from mphil.data.cache import Entry, remember
-from mphil.data.splitting import IntArray
 from mphil.errors import DataError
+from mphil.graphs.cache import Entry, remember
+from mphil.tables.splitting import IntArray
 
 Measurement = Literal["ic50", "ec50"]
 UNITS = ("nM", "uM")

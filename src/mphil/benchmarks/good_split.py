@@ -13,8 +13,9 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from mphil.data.loader import derive_seed
-from mphil.data.splitting import (
+from mphil.errors import DataError
+from mphil.graphs.loader import derive_seed
+from mphil.tables.splitting import (
     ENVIRONMENTS,
     ID_TEST,
     ID_VAL,
@@ -25,7 +26,6 @@ from mphil.data.splitting import (
     IntArray,
     cut_between_domains,
 )
-from mphil.errors import DataError
 
 FloatArray = npt.NDArray[np.floating[Any]]
 BoolArray = npt.NDArray[np.bool_]

@@ -31,12 +31,12 @@ from mphil.benchmarks.good_split import (
     rank_domains,
 )
 from mphil.benchmarks.label_table import LabelTable, read_labels
-from mphil.benchmarks.molecules import molecule_benchmark
-from mphil.data.molecules import molecule_scaffolds, molecule_store
-from mphil.data.sources import locate
-from mphil.data.splitting import Assignment, IntArray
-from mphil.data.store import GraphStore
+from mphil.benchmarks.of_molecules import molecule_benchmark
+from mphil.benchmarks.sources import locate
 from mphil.errors import DataError
+from mphil.graphs.store import GraphStore
+from mphil.tables.from_smiles import molecule_scaffolds, molecule_store
+from mphil.tables.splitting import Assignment, IntArray
 from mphil.task import Metric, Task
 
 Domain = Literal["scaffold", "size"]

@@ -17,8 +17,8 @@ import torch
 from mphil.benchmarks.assembly import IntArray, assemble, split_in_order
 from mphil.benchmarks.base import Benchmark, register
 from mphil.benchmarks.shapes import CRANE, CYCLE, HOUSE, Shape, ladder, path, star, tree, wheel
-from mphil.data.split import PARTS, Part, Split
 from mphil.errors import UsageError
+from mphil.graphs.split import PARTS, Part, Split
 from mphil.task import Task
 
 Domain = Literal["basis", "size"]

@@ -11,12 +11,12 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from mphil.benchmarks.base import Benchmark
-from mphil.benchmarks.table import class_names, task_of
-from mphil.data.assign import assign, find_domain, in_one_part
-from mphil.data.graphs import survey_graphs
-from mphil.data.split import PARTS, Split
-from mphil.data.store import GraphStore
+from mphil.benchmarks.own_data import class_names, task_of
 from mphil.errors import DataError, UnknownName
+from mphil.graphs.split import PARTS, Split
+from mphil.graphs.store import GraphStore
+from mphil.tables.assign import assign, find_domain, in_one_part
+from mphil.tables.graph_folders import survey_graphs
 
 
 def from_pyg(

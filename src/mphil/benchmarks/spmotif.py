@@ -20,8 +20,8 @@ import numpy.typing as npt
 from mphil.benchmarks.assembly import IntArray, assemble, split_in_order
 from mphil.benchmarks.base import Benchmark, register
 from mphil.benchmarks.shapes import CRANE, CYCLE, HOUSE, Shape, ladder, tree, wheel
-from mphil.data.split import PARTS, Part
 from mphil.errors import UsageError
+from mphil.graphs.split import PARTS, Part
 from mphil.task import Task
 
 CLASSES = ("cycle", "house", "crane")

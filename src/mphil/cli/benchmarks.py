@@ -38,7 +38,7 @@ def list_all(
 ) -> None:
     """All benchmarks with one sentence each, and which of them are ready or what they need."""
     from mphil.benchmarks import BENCHMARKS
-    from mphil.data.sources import SOURCES, find
+    from mphil.benchmarks.sources import SOURCES, find
 
     entries = [BENCHMARKS[name] for name in BENCHMARKS]
     missing = {e.name: [SOURCES[need] for need in e.needs if find(need) is None] for e in entries}
@@ -79,7 +79,7 @@ def show_one(
     facts = data.statistics() | {"source": entry.source, "differs": entry.differs, "summary": entry.summary}
     if draw:
         from mphil.files import write_text
-        from mphil.samples import sample_page
+        from mphil.pages.samples import sample_page
 
         write_text(draw, sample_page(data, facts))
     if json:

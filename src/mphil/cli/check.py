@@ -23,7 +23,7 @@ from mphil.cli.reading import (
 )
 
 if TYPE_CHECKING:
-    from mphil.check import Report
+    from mphil.tables.check import Report
 
 SHOWN = 10
 """Rows of a list on the terminal."""
@@ -60,8 +60,8 @@ def check(
     json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
 ) -> None:
     """Look at your own data without training: rows that cannot be used, duplicates, labels, splits."""
-    from mphil.check import check as gather
-    from mphil.data.progress import row_counter
+    from mphil.progress import row_counter
+    from mphil.tables.check import check as gather
 
     with row_counter() as progress:
         report = gather(
@@ -81,8 +81,8 @@ def check(
             progress=progress,
         )
     if html:
-        from mphil.check_page import check_page
         from mphil.files import write_text
+        from mphil.pages.check import check_page
 
         write_text(html, check_page(report))
     if rows:
@@ -98,8 +98,8 @@ def check(
 
 
 def _write_rows(report: Report, path: Path) -> None:
-    from mphil.data.spreadsheet import csv_text
     from mphil.files import write_text
+    from mphil.tables.spreadsheet import csv_text
 
     names = report.names()
     header: list[object] = ["row", *(["id"] if names else []), "status", "message"]

@@ -25,7 +25,7 @@ def demo(
 
     Needs nothing but this package; takes about two minutes on two cores.
     """
-    from mphil.demo import run_demo
+    from mphil.lab.demo import run_demo
 
     typer.echo(f"training erm and mphil on {graphs:,} molecules, {epochs} epochs each", err=True)
     try:

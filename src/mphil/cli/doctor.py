@@ -31,7 +31,7 @@ def _facts() -> dict[str, Any]:
 
     import torch
 
-    from mphil.data.cache import cache_folder
+    from mphil.graphs.cache import cache_folder
     from mphil.nn.fast.library import compiler, products_pay, status
 
     def installed(package: str) -> str:

@@ -25,10 +25,10 @@ def evaluate(
     json: Annotated[bool, typer.Option("--json", help="Print the scores as JSON.")] = False,
 ) -> None:
     """Score the saved model of a run on every part of its benchmark."""
-    from mphil.bundle.manifest import is_bundle
+    from mphil.model.bundle.manifest import is_bundle
 
     if is_bundle(run):
-        from mphil.product.runs import evaluate_bundle
+        from mphil.model.build.runs import evaluate_bundle
 
         if selection is not None:
             raise UsageError(f"--selection {selection}: a bundle holds one epoch; give the folder of the run instead")

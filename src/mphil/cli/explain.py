@@ -45,7 +45,7 @@ def explain(
     Writes a drawing of every molecule, molecules.csv, substructures.csv, and index.html with the sphere as a map.
     """
     from mphil.explain.report import write_report
-    from mphil.predictor import load
+    from mphil.model.predictor import load
 
     predictor = load(bundle)
     rows = _rows(predictor, molecules or [], {"smiles": smiles, "id": id_, "sheet": sheet}, limit)

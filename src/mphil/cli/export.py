@@ -27,8 +27,8 @@ def export(
     The file takes the tensors of a batch of graphs and gives logits and embeddings. It is compared with the original on
     training molecules first, and not written if they differ.
     """
-    from mphil.export import export_model
-    from mphil.predictor import load
+    from mphil.model.export import export_model
+    from mphil.model.predictor import load
 
     made = export_model(load(bundle), out, cast(Any, format))
     if json:

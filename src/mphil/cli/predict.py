@@ -130,7 +130,7 @@ def _molecules(given: list[str]) -> list[str]:
 
 def _predict_molecules(bundle: Path, molecules: list[str], coverage: float | None, *, json: bool) -> None:
     """Answers about molecules of the command line: a block of lines for each, or JSON."""
-    from mphil.predictor import load
+    from mphil.model.predictor import load
 
     predictor = load(bundle, coverage=coverage)
     columns = predictor.predict(molecules).columns()
@@ -150,13 +150,13 @@ def _predict_molecules(bundle: Path, molecules: list[str], coverage: float | Non
 
 def _bundle(model: Path) -> Path | None:
     """The bundle that is meant: the folder itself, or the one that a training left in it."""
-    from mphil.bundle.manifest import is_bundle
+    from mphil.model.bundle.manifest import is_bundle
 
     return next((folder for folder in (model, model / "bundle") if is_bundle(folder)), None)
 
 
 def _takes_molecules(bundle: Path) -> bool:
-    from mphil.bundle import read_bundle
+    from mphil.model.bundle import read_bundle
 
     return read_bundle(bundle).config.molecules is not None
 
@@ -183,8 +183,8 @@ def _predict_run(run: Path, part: str, selection: str, out: Path | None, *, json
 def _predict_file(
     bundle: Path, file: Path, out: Path, coverage: float | None, reading: dict[str, Any], *, json: bool
 ) -> None:
-    from mphil.predictor import load
-    from mphil.screening import screen_file, screen_graphs
+    from mphil.model.predictor import load
+    from mphil.model.screening import screen_file, screen_graphs
 
     predictor = load(bundle, coverage=coverage)
     try:
@@ -227,7 +227,7 @@ def _predict_folder(
     *,
     json: bool,
 ) -> None:
-    from mphil.screening import screen_folder
+    from mphil.model.screening import screen_folder
 
     target = out or folder.with_name(f"{folder.resolve().name}-predictions")
     state: Any = None

@@ -27,8 +27,8 @@ def report(
     Fields are filled from the bundle; those that it cannot know are marked for the author.
     """
     from mphil.files import write_text
-    from mphil.page.regulatory import open_fields, regulatory_markdown, regulatory_page
-    from mphil.product.reporting import bundle_chapters
+    from mphil.model.build.reporting import bundle_chapters
+    from mphil.pages.regulatory import open_fields, regulatory_markdown, regulatory_page
 
     if out.suffix.lower() not in FORMATS:
         raise UsageError(f"{out}: a report ends in {' or '.join(FORMATS)}")

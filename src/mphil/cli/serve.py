@@ -37,7 +37,7 @@ def serve(
         if error.name not in ("fastapi", "starlette", "uvicorn"):
             raise
         raise UsageError("mphil serve needs FastAPI and uvicorn; install them: pip install 'mphil[serve]'") from None
-    from mphil.predictor import load
+    from mphil.model.predictor import load
 
     predictor = load(bundle)
     for note in predictor.notes:

@@ -20,7 +20,7 @@ def sign(
     key: Annotated[Path, typer.Option(help="Your private key of OpenSSH, or the public one of a key in the agent.")],
 ) -> None:
     """Sign a bundle with an SSH key, so that others can check that it comes from you."""
-    from mphil.bundle.signature import sign_bundle
+    from mphil.model.bundle.signature import sign_bundle
 
     typer.echo(f"signature: {sign_bundle(bundle, key.expanduser())}")
 
@@ -32,7 +32,7 @@ def verify(
     ] = None,
 ) -> None:
     """Check every file of a bundle, and who signed it."""
-    from mphil.bundle.signature import is_signed, verify_bundle
+    from mphil.model.bundle.signature import is_signed, verify_bundle
 
     digest = verify_bundle(bundle, None if key is None else key.expanduser())
     typer.echo(f"bundle: whole, sha256 {digest}")

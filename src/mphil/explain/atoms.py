@@ -9,9 +9,9 @@ from typing import Any, Literal, get_args
 import torch
 from torch import Tensor, nn
 
-from mphil.data.loader import derive_seed
-from mphil.data.store import Batch
 from mphil.errors import UnknownName, UsageError
+from mphil.graphs.loader import derive_seed
+from mphil.graphs.store import Batch
 from mphil.methods.base import Method, evaluating
 from mphil.nn.encoders import Encoder
 from mphil.nn.importance import decision_margin

@@ -20,12 +20,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from mphil.data.store import Batch, GraphStore
 from mphil.errors import DataError
-from mphil.evaluate.metrics import roc_auc
 from mphil.explain.atoms import By, node_scores, random_scores, relative
 from mphil.explain.hiding import chance_of, keep_nodes, predicted_classes
+from mphil.graphs.store import Batch, GraphStore
 from mphil.methods.base import Method
+from mphil.training.metrics import roc_auc
 
 SPARSITIES = (0.5, 0.6, 0.7, 0.8, 0.9)
 DIGITS = 6

@@ -10,10 +10,7 @@ from numpy.typing import NDArray
 
 from mphil.chem.common import Shared, largest_shared
 from mphil.chem.draw import molecule_svg
-from mphil.data.progress import row_bar
-from mphil.data.store import GraphStore
 from mphil.explain.atoms import By
-from mphil.explain.molecules import Explanation, atom_scores
 from mphil.explain.parts import part_matches, part_views
 from mphil.explain.prototypes import (
     COUNTED,
@@ -25,12 +22,15 @@ from mphil.explain.prototypes import (
     neighbourhoods,
     over_represented,
 )
+from mphil.explain.single import Explanation, atom_scores
 from mphil.explain.substructures import RankedSubstructure
+from mphil.graphs.store import GraphStore
 from mphil.methods.base import Method
 from mphil.methods.mphil_plus import MPHILPlus
-from mphil.page.gallery import Drawing, ExplainedView, Fragment, GalleryView, PartRow, PartView, PrototypeView
-from mphil.page.map import MoleculeMap
-from mphil.page.sphere import Cloud, Mark, to_sphere3
+from mphil.pages.gallery import Drawing, ExplainedView, Fragment, GalleryView, PartRow, PartView, PrototypeView
+from mphil.pages.map import MoleculeMap
+from mphil.pages.sphere import Cloud, Mark, to_sphere3
+from mphil.progress import row_bar
 from mphil.task import Task
 
 TRAINING_POINTS = 200

@@ -7,10 +7,10 @@ import copy
 import torch
 from torch import Tensor
 
-from mphil.data.store import Batch
-from mphil.evaluate.prediction import probabilities
+from mphil.graphs.store import Batch
 from mphil.methods.base import Method, evaluating
 from mphil.task import Task
+from mphil.training.prediction import probabilities
 
 
 def keep_nodes(batch: Batch, kept: Tensor) -> Batch:
@@ -27,7 +27,7 @@ def keep_nodes(batch: Batch, kept: Tensor) -> Batch:
         a batch with as many graphs, whose nodes are numbered anew.
 
     Example:
-        >>> from mphil.data.molecules import molecule_store
+        >>> from mphil.tables.from_smiles import molecule_store
         >>> batch = molecule_store(["CCO"], None)[0].batch(torch.tensor([0]))
         >>> part = keep_nodes(batch, torch.tensor([True, True, False]))
         >>> part.ptr.tolist(), part.edge_index.tolist()

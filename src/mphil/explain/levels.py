@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from mphil.bundle import BundleConfig
+from mphil.model.bundle import BundleConfig
 
 Floats = NDArray[np.float64]
 

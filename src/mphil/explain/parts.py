@@ -8,11 +8,11 @@ import torch
 from torch import Tensor
 
 from mphil.chem.draw import molecule_svg
-from mphil.data.store import GraphStore
 from mphil.explain.prototypes import evenly
+from mphil.graphs.store import GraphStore
 from mphil.methods.base import evaluating
 from mphil.methods.mphil_plus import MPHILPlus
-from mphil.page.gallery import Drawing, PartView
+from mphil.pages.gallery import Drawing, PartView
 
 SHOWN = 12
 """Parts on a page, those with the largest weight in the decision when there are more."""

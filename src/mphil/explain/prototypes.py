@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from mphil.chem.substructures import find_substructures
 from mphil.errors import DataError
 from mphil.methods.base import Method
-from mphil.page.gallery import Fragment
+from mphil.pages.gallery import Fragment
 
 NEAREST = 6
 """Molecules shown of a prototype."""

@@ -9,9 +9,6 @@ from pathlib import Path
 
 import numpy as np
 
-from mphil.data.roles import find_roles
-from mphil.data.spreadsheet import csv_text
-from mphil.data.table import open_table
 from mphil.errors import UnknownName, UsageError
 from mphil.explain.atoms import NAMES, By, ways
 from mphil.explain.gallery import Model, changed_name, gallery_view
@@ -19,8 +16,11 @@ from mphil.explain.levels import Levels, page_classes
 from mphil.explain.prototypes import TrainingMolecules
 from mphil.explain.rows import ExplainedRows, explain_rows
 from mphil.files import replace_folder, write_json
-from mphil.page.gallery import render
-from mphil.predictor import Predictor
+from mphil.model.predictor import Predictor
+from mphil.pages.gallery import render
+from mphil.tables.read import open_table
+from mphil.tables.roles import find_roles
+from mphil.tables.spreadsheet import csv_text
 
 LIMIT = 200
 """Rows of a file that are explained unless more are asked for."""

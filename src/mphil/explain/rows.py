@@ -8,13 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from mphil.data.progress import row_bar
 from mphil.errors import UsageError
 from mphil.explain.atoms import By
 from mphil.explain.gallery import UNKNOWN, NewMolecules
 from mphil.explain.levels import Levels
-from mphil.explain.molecules import Explanation, explain_molecules
-from mphil.predictor import Predictions, Predictor
+from mphil.explain.single import Explanation, explain_molecules
+from mphil.model.predictor import Predictions, Predictor
+from mphil.progress import row_bar
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,11 +10,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from mphil.data.loader import Loader
 from mphil.errors import UsageError
-from mphil.evaluate.prediction import gather
+from mphil.graphs.loader import Loader
 from mphil.methods.mphil import MPHIL
 from mphil.nn.losses import one_hot
+from mphil.training.prediction import gather
 from mphil.training.run import Run
 
 Floats = NDArray[np.float64]

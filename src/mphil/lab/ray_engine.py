@@ -9,10 +9,10 @@ from collections.abc import Generator, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from mphil.cluster import cluster_address, connected, import_ray
 from mphil.lab.cells import Cell
 from mphil.lab.engine import GRACE_SECONDS, WORKER, Outcome, Worker
 from mphil.lab.worker import failure
+from mphil.model.ray_cluster import cluster_address, connected, import_ray
 
 RETRIES = 3
 """How often a cell is started again after its machine, or Ray's process on it, was lost."""

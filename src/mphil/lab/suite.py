@@ -14,10 +14,10 @@ from pydantic import Field, ValidationError
 from mphil.benchmarks.base import BENCHMARKS
 from mphil.config import Settings
 from mphil.errors import UnknownName, UsageError
-from mphil.evaluate.selection import Selection
 from mphil.lab.paper import TABLES
 from mphil.lab.probes import PROBES
 from mphil.methods.base import METHODS
+from mphil.training.selection import Selection
 from mphil.training.settings import parse_assignment
 
 FULL = "full"

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from mphil.data.loader import derive_seed
 from mphil.errors import DataError, UnknownName, UsageError
 from mphil.files import write_text
+from mphil.graphs.loader import derive_seed
 from mphil.lab.cells import Cell, command, plugin_words
 from mphil.lab.engine import Engine, Outcome
 from mphil.lab.records import FAILED, Record, RecordFile

@@ -19,7 +19,6 @@ from types import FrameType
 from typing import Any
 
 from mphil.benchmarks.base import Benchmark, benchmark
-from mphil.bundle.folder import weights_digest
 from mphil.errors import IntegrityError, MphilError, UsageError
 from mphil.files import write_json
 from mphil.lab.cells import Cell
@@ -27,6 +26,7 @@ from mphil.lab.probes import PROBES
 from mphil.lab.records import Record
 from mphil.lab.thinning import thin
 from mphil.methods.base import METHODS
+from mphil.model.bundle.folder import weights_digest
 from mphil.nn.threads import one_thread
 from mphil.provenance import NUMERICS, checkout, versions
 from mphil.training.lock import lock_run

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from mphil.config import EncoderConfig
-from mphil.data.store import Batch
+from mphil.graphs.store import Batch
 from mphil.methods.base import Losses, Method, Progress, evaluating, register
 from mphil.nn.encoders import build_encoder
 from mphil.nn.heads import Head, classifier

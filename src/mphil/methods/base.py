@@ -13,8 +13,8 @@ import torch
 from torch import Tensor, nn
 
 from mphil.config import EncoderConfig, check_arguments
-from mphil.data.store import Batch
 from mphil.errors import UnknownName, UsageError
+from mphil.graphs.store import Batch
 from mphil.nn.encoders import require_weights
 from mphil.nn.readout import Readout
 from mphil.nn.threads import one_thread

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from mphil.config import EncoderConfig
-from mphil.data.store import Batch
+from mphil.graphs.store import Batch
 from mphil.methods.base import Losses, Method, Progress, register
 from mphil.nn.encoders import build_encoder
 from mphil.nn.encoders.blocks import BatchNorm

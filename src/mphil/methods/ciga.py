@@ -7,7 +7,7 @@ from typing import Literal
 from torch import Tensor, nn
 
 from mphil.config import EncoderConfig
-from mphil.data.store import Batch
+from mphil.graphs.store import Batch
 from mphil.methods.base import Losses, Method, Progress, register
 from mphil.nn import rationale
 from mphil.nn.contrast import label_pairs, supervised_contrast

@@ -10,8 +10,8 @@ from sklearn.metrics import roc_auc_score
 from torch import Tensor, nn
 
 from mphil.config import EncoderConfig
-from mphil.data.store import Batch
 from mphil.errors import UsageError
+from mphil.graphs.store import Batch
 from mphil.methods.base import Losses, Method, Parts, Progress, evaluating, register
 from mphil.nn.encoders import build_encoder
 from mphil.nn.heads import two_layers

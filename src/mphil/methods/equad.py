@@ -6,8 +6,8 @@ import torch
 from torch import Tensor, nn
 
 from mphil.config import EncoderConfig
-from mphil.data.store import Batch
 from mphil.errors import UsageError
+from mphil.graphs.store import Batch
 from mphil.methods.base import Losses, Parts, Progress, evaluating, passed, register
 from mphil.methods.erm import ERM
 from mphil.methods.staged import Staged

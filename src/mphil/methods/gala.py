@@ -8,17 +8,17 @@ import torch
 from torch import Tensor, nn
 
 from mphil.config import EncoderConfig
-from mphil.data.store import Batch
 from mphil.errors import UsageError
+from mphil.graphs.store import Batch
 from mphil.methods.base import Losses, Parts, Progress, evaluating, register
 from mphil.methods.erm import ERM
+from mphil.methods.gala_weighted import Input, WeightedClassifier
 from mphil.methods.staged import Staged
-from mphil.nn.cluster import kmeans
 from mphil.nn.contrast import label_pairs, supervised_contrast
+from mphil.nn.kmeans import kmeans
 from mphil.nn.losses import labelled, task_loss
 from mphil.nn.memory import Memory
 from mphil.nn.rationale import node_importance
-from mphil.nn.weighted import Input, WeightedClassifier
 from mphil.task import Task
 
 

@@ -8,13 +8,13 @@ import torch
 from torch import Tensor, nn
 
 from mphil.config import EncoderConfig
-from mphil.data.store import Batch
 from mphil.errors import UsageError
+from mphil.graphs.store import Batch
 from mphil.methods.base import Losses, Method, Progress, evaluating, register
 from mphil.nn import rationale
-from mphil.nn.cluster import kmeans
 from mphil.nn.encoders import build_encoder
 from mphil.nn.encoders.blocks import CodeEmbedding
+from mphil.nn.kmeans import kmeans
 from mphil.nn.losses import entry_losses, labelled
 from mphil.nn.masks import top_share
 from mphil.nn.penalties import environment_risks, gradient_variance

@@ -5,11 +5,11 @@ from __future__ import annotations
 import torch
 
 from mphil.config import EncoderConfig
-from mphil.data.store import Batch
 from mphil.errors import UsageError
+from mphil.graphs.store import Batch
 from mphil.methods.base import Losses, Parts, Progress, register
 from mphil.methods.erm import ERM
-from mphil.nn.graphon import Graphons, estimate_graphons, join
+from mphil.methods.gmixup_graphon import Graphons, estimate_graphons, join
 from mphil.nn.losses import entry_losses, labelled, masked_mean, soft_entry_losses
 from mphil.task import Task
 

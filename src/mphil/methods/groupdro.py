@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 
 from mphil.config import EncoderConfig
-from mphil.data.store import Batch
 from mphil.errors import UsageError
+from mphil.graphs.store import Batch
 from mphil.methods.base import Losses, Progress, register
 from mphil.methods.erm import ERM
 from mphil.nn.losses import entry_losses, labelled

@@ -7,8 +7,8 @@ from typing import Literal
 from torch import Tensor, nn
 
 from mphil.config import EncoderConfig
-from mphil.data.store import Batch
 from mphil.errors import UsageError
+from mphil.graphs.store import Batch
 from mphil.methods.base import Losses, Method, Progress, passed, register
 from mphil.nn.encoders import build_encoder
 from mphil.nn.losses import task_loss

@@ -8,13 +8,13 @@ import torch
 from torch import nn
 
 from mphil.config import EncoderConfig
-from mphil.data.store import Batch
 from mphil.errors import UsageError
+from mphil.graphs.store import Batch
 from mphil.methods.base import Losses, Parts, Progress, evaluating, register
 from mphil.methods.erm import ERM
+from mphil.methods.hse_hierarchy import Hierarchy, commitment
 from mphil.methods.staged import Staged
 from mphil.nn.contrast import label_pairs, supervised_contrast
-from mphil.nn.hierarchy import Hierarchy, commitment
 from mphil.nn.losses import entry_losses, labelled, masked_mean
 from mphil.nn.memory import Memory
 from mphil.nn.penalties import environment_risks, irm_penalty, variance_penalty

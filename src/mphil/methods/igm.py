@@ -6,12 +6,12 @@ import torch
 from torch import Tensor, nn
 
 from mphil.config import EncoderConfig
-from mphil.data.store import Batch
 from mphil.errors import UsageError
+from mphil.graphs.store import Batch
 from mphil.methods.base import Losses, Method, Progress, register
+from mphil.methods.igm_graft import graft, random_partners
 from mphil.nn import rationale
 from mphil.nn.encoders import build_encoder
-from mphil.nn.graft import graft, random_partners
 from mphil.nn.losses import task_loss
 from mphil.nn.masks import clamp_share, concrete
 from mphil.nn.mixing import mixup, mixup_loss

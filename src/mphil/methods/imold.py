@@ -9,10 +9,10 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from mphil.config import EncoderConfig
-from mphil.data.store import Batch
 from mphil.errors import UsageError
+from mphil.graphs.store import Batch
 from mphil.methods.base import Losses, Method, Progress, register
-from mphil.nn.codebook import Codebook
+from mphil.methods.imold_codebook import Codebook
 from mphil.nn.encoders import build_encoder
 from mphil.nn.encoders.blocks import mlp
 from mphil.nn.heads import Head, classifier, perceptron

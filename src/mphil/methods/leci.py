@@ -9,8 +9,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from mphil.config import EncoderConfig
-from mphil.data.store import Batch
 from mphil.errors import UsageError
+from mphil.graphs.store import Batch
 from mphil.methods.base import Losses, Method, Parts, Progress, passed, register
 from mphil.methods.gsat import STEP, information
 from mphil.nn.dropout import Dropout

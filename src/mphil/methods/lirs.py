@@ -5,16 +5,16 @@ from __future__ import annotations
 from torch import Tensor, nn
 
 from mphil.config import EncoderConfig
-from mphil.data.store import Batch
 from mphil.errors import UsageError
+from mphil.graphs.store import Batch
 from mphil.methods.base import Losses, Parts, Progress, evaluating, register
 from mphil.methods.erm import ERM
 from mphil.methods.gsat import GSAT
+from mphil.methods.lirs_marks import marked, top_nodes
 from mphil.methods.staged import Staged
 from mphil.nn.heads import three_layers
 from mphil.nn.infomax import Infomax
 from mphil.nn.losses import label_probability, labelled, masked_mean, task_loss
-from mphil.nn.marks import marked, top_nodes
 from mphil.nn.memory import Memory
 from mphil.nn.posthoc import soft_clusters
 from mphil.task import Task

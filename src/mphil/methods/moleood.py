@@ -9,8 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from mphil.config import EncoderConfig
-from mphil.data.fragments import cut_edges, fragments
-from mphil.data.store import Batch, pointer
+from mphil.graphs.batch_fragments import cut_edges, fragments
+from mphil.graphs.store import Batch, pointer
 from mphil.methods.base import Losses, Progress, evaluating, register
 from mphil.methods.staged import Staged
 from mphil.nn.dropout import Dropout

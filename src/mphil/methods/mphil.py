@@ -10,11 +10,12 @@ import torch
 from torch import Tensor, nn
 
 from mphil.config import EncoderConfig
-from mphil.data.store import Batch
 from mphil.errors import UsageError
+from mphil.graphs.store import Batch
+from mphil.methods import mphil_assignment as assignment
 from mphil.methods.base import Losses, Method, Parts, Progress, evaluating, register
 from mphil.methods.mphil_presets import PAPER, RELEASE, REPAIRED
-from mphil.nn import assignment, sphere
+from mphil.nn import sphere
 from mphil.nn.encoders import build_encoder
 from mphil.nn.encoders.blocks import mlp
 from mphil.nn.importance import node_contribution

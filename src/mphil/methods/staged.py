@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from torch import nn
 
-from mphil.data.store import Batch
+from mphil.graphs.store import Batch
 from mphil.methods.base import Losses, Method, Progress
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mphil.config import EncoderConfig
-from mphil.data.store import Batch
+from mphil.graphs.store import Batch
 from mphil.methods.base import Losses, Progress, register
 from mphil.methods.erm import ERM
 from mphil.nn.losses import entry_losses, labelled, masked_mean

@@ -11,8 +11,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from mphil.config import EncoderConfig
-from mphil.data.features import Features
-from mphil.data.store import Batch
+from mphil.graphs.features import Features
+from mphil.graphs.store import Batch
 from mphil.nn.dropout import Dropout
 from mphil.nn.encoders import build_encoder
 from mphil.nn.encoders.blocks import BatchNorm, embed_nodes, mlp

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from torch import Tensor, nn
 
-from mphil.data.store import Batch
+from mphil.graphs.store import Batch
 from mphil.nn.masks import share_penalty
 from mphil.nn.scorers import Scorer, edge_graph
 

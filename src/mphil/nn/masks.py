@@ -10,7 +10,7 @@ import copy
 import torch
 from torch import Tensor
 
-from mphil.data.store import Batch
+from mphil.graphs.store import Batch
 
 ROUNDING = 1e-9
 """Taken off before rounding up, so that 0.28 of 25 is 7 and not 8."""

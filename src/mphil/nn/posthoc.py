@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from mphil.nn.cluster import kmeans, nearest_centre
+from mphil.nn.kmeans import kmeans, nearest_centre
 from mphil.nn.losses import labelled, one_hot
 from mphil.task import Task
 

@@ -9,8 +9,8 @@ from typing import NamedTuple
 from torch import Tensor, nn
 
 from mphil.config import EncoderConfig
-from mphil.data.store import Batch
 from mphil.errors import UsageError
+from mphil.graphs.store import Batch
 from mphil.nn.encoders import build_encoder
 from mphil.nn.masks import node_share_of_edges, subgraph, top_share
 from mphil.nn.scorers import Scorer, edge_graph

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from mphil.data.store import Batch
+from mphil.graphs.store import Batch
 from mphil.nn.dropout import Dropout
 from mphil.nn.encoders.blocks import BatchNorm
 from mphil.nn.fast.groups import normalise_by_group

@@ -1,6 +1,6 @@
 r"""The geometry of MPHIL: pure functions on the unit sphere, one for each equation of the paper.
 
-Which prototypes a sample belongs to, and how they move, is in `nn/assignment.py`.
+Which prototypes a sample belongs to, and how they move, is in `methods/mphil_assignment.py`.
 
 Shapes: B graphs, T tasks, C classes, K prototypes a class, p size of the sphere's space. Prototypes are
 :math:`M \in (T, C, K, p)`; a multi-class or binary problem has T = 1. Weights are kept as logarithms, so that pruned

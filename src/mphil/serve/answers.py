@@ -8,8 +8,8 @@ import numpy as np
 
 from mphil.chem.draw import molecule_svg
 from mphil.explain.atoms import NAMES
-from mphil.explain.molecules import Explanation
 from mphil.explain.rows import ExplainedRows
+from mphil.explain.single import Explanation
 from mphil.limits import (
     MAX_EXPLAINED_ATOMS,
     MAX_EXPLAINED_ROWS,
@@ -20,7 +20,7 @@ from mphil.limits import (
     MAX_UPLOAD_ROWS,
     REQUEST_SECONDS,
 )
-from mphil.predictor import Predictions
+from mphil.model.predictor import Predictions
 from mphil.serve import schemas
 from mphil.serve.desk import Desk
 from mphil.serve.jobs import Job, Jobs

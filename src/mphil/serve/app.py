@@ -15,7 +15,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
 from mphil.errors import MphilError, UsageError
-from mphil.predictor import Predictor
+from mphil.model.predictor import Predictor
 from mphil.serve import api, pages
 from mphil.serve.closing import Closing
 from mphil.serve.deadline import GONE

@@ -11,16 +11,16 @@ from typing import TypeVar
 
 import torch
 
-from mphil.data.pool import Crew
 from mphil.errors import UnknownName
 from mphil.explain.atoms import ways
-from mphil.explain.molecules import Explanation, atom_scores, explain_molecules
 from mphil.explain.rows import ExplainedRows
+from mphil.explain.single import Explanation, atom_scores, explain_molecules
 from mphil.limits import MAX_EXPLAINED_ATOMS, MAX_WAITING_REQUESTS
-from mphil.predictor import Molecules, Predictions, Predictor, as_molecules
-from mphil.predictor.molecules import cleaned
+from mphil.model.predictor import Molecules, Predictions, Predictor, as_molecules
+from mphil.model.predictor.reading import cleaned
 from mphil.serve.refusal import Refusal
 from mphil.serve.surroundings import Surroundings
+from mphil.tables.pool import Crew
 
 TRIAL = "CCO"
 """The molecule that shows that the model works."""

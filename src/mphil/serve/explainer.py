@@ -14,9 +14,9 @@ import sys
 from contextlib import AbstractAsyncContextManager, suppress
 from typing import Literal
 
-from mphil.bundle import write_bundle
 from mphil.limits import MAX_WAITING_REQUESTS
-from mphil.predictor import Predictor
+from mphil.model.bundle import write_bundle
+from mphil.model.predictor import Predictor
 from mphil.serve.desk import TRIAL
 from mphil.serve.refusal import Refusal
 from mphil.serve.scratch import Scratch

@@ -14,10 +14,10 @@ import sys
 import traceback
 from typing import BinaryIO
 
-from mphil.bundle import read_bundle
 from mphil.errors import MphilError
+from mphil.model.bundle import read_bundle
+from mphil.model.predictor import Predictor
 from mphil.plugins import load_plugins
-from mphil.predictor import Predictor
 from mphil.serve import answers
 from mphil.serve.desk import Desk
 from mphil.serve.explainer import ANSWER, REQUEST

@@ -12,17 +12,17 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Literal
 
-from mphil.data.delimited import open_bytes
-from mphil.data.parquet import parquet_file
-from mphil.data.pool import Crew
 from mphil.errors import DataError, MphilError
 from mphil.limits import MAX_JOBS, MAX_UNPACKED_BYTES, MAX_UPLOAD_ROWS
-from mphil.predictor import Predictor
-from mphil.screening import Summary, screen_file
-from mphil.screening.rows import open_source
+from mphil.model.predictor import Predictor
+from mphil.model.screening import Summary, screen_file
 from mphil.serve.refusal import Refusal
 from mphil.serve.results import Results, name_column, open_results
 from mphil.serve.scratch import Scratch
+from mphil.tables.delimited import open_bytes
+from mphil.tables.parquet import parquet_file
+from mphil.tables.pass_through import open_source
+from mphil.tables.pool import Crew
 
 State = Literal["uploading", "waiting", "running", "done", "failed"]
 

@@ -6,8 +6,8 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from mphil.page.document import RowGroup, details, paragraph, section, table
-from mphil.page.text import escape
+from mphil.pages.document import RowGroup, details, paragraph, section, table
+from mphil.pages.text import escape
 
 Document = Mapping[str, Any]
 

@@ -8,9 +8,9 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import HTMLResponse, Response
 
-from mphil.page.document import page, resource
-from mphil.page.map import map_scripts, molecule_map
-from mphil.page.palette import stylesheet
+from mphil.pages.document import page, resource
+from mphil.pages.map import map_scripts, molecule_map
+from mphil.pages.palette import stylesheet
 from mphil.serve import answers
 from mphil.serve.api import DeskOf, JobOf, PageNumber, ResultsOf, check_page
 from mphil.serve.deadline import in_time

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from mphil.errors import DataError
-from mphil.predictor.predictions import is_number
+from mphil.model.predictor.predictions import is_number
 
 PAGE = 100
 """Rows of a page."""

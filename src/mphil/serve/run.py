@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 import uvicorn
 
 from mphil.errors import UsageError
-from mphil.predictor import Predictor
+from mphil.model.predictor import Predictor
 from mphil.serve.app import create_app
 from mphil.serve.closing import Closing
 from mphil.serve.connection import Connection

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from mphil.config import keyword_arguments
-from mphil.data.store import ranges
 from mphil.errors import MphilError
+from mphil.graphs.store import ranges
 from mphil.methods.base import Method, Progress, resolve_hyperparameters
 from mphil.task import Kind
 from mphil.testing.graphs import to_dtype

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from mphil.data.features import Features
-from mphil.data.molecules import molecule_store
-from mphil.data.store import Batch, GraphStore
+from mphil.graphs.features import Features
+from mphil.graphs.store import Batch, GraphStore
+from mphil.tables.from_smiles import molecule_store
 from mphil.task import Task
 
 N_NODES = (7, 1, 9, 4, 6, 11, 5, 8, 3, 10, 2, 6)

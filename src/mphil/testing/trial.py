@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 
 from mphil.config import EncoderConfig
-from mphil.data.features import Features
-from mphil.data.store import Batch, GraphStore
 from mphil.errors import UsageError
+from mphil.graphs.features import Features
+from mphil.graphs.store import Batch, GraphStore
 from mphil.methods.base import Losses, Method, Parts, Progress
 from mphil.task import Kind, Task
 from mphil.testing.graphs import labelled_molecules, random_graphs

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from mphil.data.store import Batch
+from mphil.graphs.store import Batch
 from mphil.methods.base import Method, evaluating
 
 BATCHES = 64

@@ -15,10 +15,9 @@ import torch
 
 from mphil.benchmarks.base import Benchmark
 from mphil.config import RunConfig
-from mphil.data.loader import derive_seed
 from mphil.errors import IntegrityError, UsageError
-from mphil.evaluate.selection import last_scores
 from mphil.files import write_json
+from mphil.graphs.loader import derive_seed
 from mphil.methods.base import METHODS, Method, build_method
 from mphil.nn import world
 from mphil.nn.fast.library import path_taken
@@ -32,6 +31,7 @@ from mphil.training.logs import FileLog, check_loggers, open_logger
 from mphil.training.notes import notes
 from mphil.training.plugged import needed_plugins
 from mphil.training.progress import training_bar
+from mphil.training.selection import last_scores
 from mphil.training.settings import Wanted, merge, resolve
 from mphil.training.trainable import check_accumulation, check_needs, check_trainable
 from mphil.training.trainer import RULES, Trainer

@@ -12,15 +12,15 @@ from torch import Tensor
 
 from mphil.benchmarks.base import Benchmark, benchmark
 from mphil.config import RunConfig
-from mphil.data.loader import Loader
-from mphil.data.split import PARTS
-from mphil.data.spreadsheet import csv_text
 from mphil.errors import IntegrityError, UnknownName, UsageError
-from mphil.evaluate.prediction import predict_logits, probabilities, score_parts
 from mphil.files import write_text
+from mphil.graphs.loader import Loader
+from mphil.graphs.split import PARTS
 from mphil.methods.base import Method, build_method
+from mphil.tables.spreadsheet import csv_text
 from mphil.training.checkpoint import Checkpoints
 from mphil.training.plugged import check_plugins
+from mphil.training.prediction import predict_logits, probabilities, score_parts
 from mphil.training.run import fingerprint, read_run_config, read_run_plugins
 from mphil.training.trainer import RULES
 

@@ -7,8 +7,8 @@ from torch import Tensor
 
 from mphil.benchmarks.base import Benchmark
 from mphil.config import TrainConfig
-from mphil.data.features import Features
 from mphil.errors import DataError, UsageError
+from mphil.graphs.features import Features
 from mphil.methods.base import Method
 from mphil.methods.staged import Staged
 from mphil.task import Task

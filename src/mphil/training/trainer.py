@@ -17,13 +17,11 @@ from torch.nn.utils import clip_grad_norm_
 
 from mphil.benchmarks.base import Benchmark
 from mphil.config import TrainConfig
-from mphil.data.loader import Loader, derive_seed
-from mphil.data.split import PARTS, TESTS, Part
-from mphil.data.store import Batch
-from mphil.data.transforms import drop_edges
 from mphil.errors import DataError
-from mphil.evaluate.prediction import score_parts
-from mphil.evaluate.selection import best_epoch
+from mphil.graphs.loader import Loader, derive_seed
+from mphil.graphs.split import PARTS, TESTS, Part
+from mphil.graphs.store import Batch
+from mphil.graphs.transforms import drop_edges
 from mphil.methods.base import Method, Parts, Progress
 from mphil.nn import world
 from mphil.nn.threads import one_thread
@@ -34,7 +32,9 @@ from mphil.training.distributed import local_device
 from mphil.training.interrupt import Interrupt
 from mphil.training.memory import kept_memory
 from mphil.training.position import Position
+from mphil.training.prediction import score_parts
 from mphil.training.schedules import learning_rate_factor
+from mphil.training.selection import best_epoch
 from mphil.training.trainable import check_accumulation, check_trainable
 
 RULES: tuple[Literal["ood_val", "id_val"], ...] = ("ood_val", "id_val")

@@ -13,7 +13,7 @@ from tests.images import blobs
 import mphil
 from mphil.benchmarks.base import BENCHMARKS, benchmark
 from mphil.benchmarks.cmnist import COLOURS, CONVERSION, paint, read_mnist
-from mphil.data.superpixels import read_superpixels, superpixel_store
+from mphil.benchmarks.superpixels import read_superpixels, superpixel_store
 from mphil.errors import DataError, IntegrityError, UsageError
 
 NAMES = ("good-cmnist-color", "good-cmnist-color-concept", "good-cmnist-color-no-shift")

@@ -8,9 +8,9 @@ import pytest
 from mphil.benchmarks.base import BENCHMARKS, benchmark
 from mphil.benchmarks.development import TABLES, Candidates, TableSpec, candidates, draw
 from mphil.benchmarks.moleculenet import TEST, pinned_index
-from mphil.data.sources import locate
-from mphil.data.split import PARTS
+from mphil.benchmarks.sources import locate
 from mphil.errors import DataError
+from mphil.graphs.split import PARTS
 
 QUICK = {"dev-toxcast-er-scaffold": [678, 112, 112, 113, 113], "dev-toxcast-hepg2-random": [297, 49, 50, 49, 50]}
 

@@ -9,10 +9,10 @@ import torch
 from mphil.benchmarks.base import BENCHMARKS, benchmark
 from mphil.benchmarks.drugood import DOMAINS, find_domains, read_partial, read_published
 from mphil.benchmarks.drugood_rules import activity_classes, activity_threshold, split_by_domain
-from mphil.data.molecules import molecule_store
-from mphil.data.sources import locate
-from mphil.data.split import PARTS
+from mphil.benchmarks.sources import locate
 from mphil.errors import DataError
+from mphil.graphs.split import PARTS
+from mphil.tables.from_smiles import molecule_store
 
 NAMES = [f"{family}-{domain}" for family in ("drugood-ic50", "drugood-ec50", "ic50-partial") for domain in DOMAINS]
 EC50 = {

@@ -13,7 +13,7 @@ from mphil.benchmarks.drugood_rules import (
     ood_parts,
     split_by_domain,
 )
-from mphil.data.splitting import ID_TEST, ID_VAL, OOD_TEST, OOD_VAL, TRAIN
+from mphil.tables.splitting import ID_TEST, ID_VAL, OOD_TEST, OOD_VAL, TRAIN
 
 names = st.lists(st.sampled_from("abcdefghijklm"), min_size=3, max_size=120)
 seeds = st.integers(0, 2**32)

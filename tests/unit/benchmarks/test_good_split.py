@@ -23,8 +23,8 @@ from mphil.benchmarks.good_split import (
     rank_domains,
 )
 from mphil.benchmarks.moleculenet import pinned_index
-from mphil.data.split import PARTS
 from mphil.errors import DataError
+from mphil.graphs.split import PARTS
 
 COUNTS = {"scaffold": (24_682, 4_112, 4_112, 4_113, 4_108), "size": (26_169, 4_112, 4_112, 2_773, 3_961)}
 domains = st.lists(st.integers(0, 30), min_size=1, max_size=150).map(np.array)

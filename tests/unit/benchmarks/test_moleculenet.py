@@ -15,9 +15,9 @@ from tests.pcba import TASKS, write_pcba
 from mphil.benchmarks.base import BENCHMARKS, benchmark
 from mphil.benchmarks.label_table import read_labels
 from mphil.benchmarks.moleculenet import HIV, HIV_ROWS, MUV, TOXCAST, pinned_index
-from mphil.data.sources import locate
-from mphil.data.split import PARTS
+from mphil.benchmarks.sources import locate
 from mphil.errors import DataError
+from mphil.graphs.split import PARTS
 
 SETTINGS = [(domain, shift) for domain in ("scaffold", "size") for shift in ("", "-concept", "-no-shift")]
 NAMES = [f"good-{table}-{d}{s}" for table in ("hiv", "pcba") for d, s in SETTINGS] + [

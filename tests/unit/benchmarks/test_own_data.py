@@ -10,8 +10,8 @@ from tests.command import call
 from tests.graphs import TASKS
 
 import mphil
-from mphil.data.split import PARTS
 from mphil.errors import DataError, UnknownName, UsageError
+from mphil.graphs.split import PARTS
 from mphil.testing import random_graphs
 
 RINGS = ("c1ccccc1", "c1ccncc1", "C1CCCCC1", "C1CCOCC1", "c1ccsc1", "c1cc[nH]c1", "C1CC1", "c1ccc2ccccc2c1", "C1CCNC1")

@@ -8,10 +8,10 @@ import torch
 from tests.products import molecules, rows_of, write_table
 
 import mphil
-from mphil.benchmarks.table import read_own_data
-from mphil.data.intake import TableOptions
+from mphil.benchmarks.own_data import read_own_data
 from mphil.errors import DataError, UnknownName, UsageError
-from mphil.product.place import parts_table
+from mphil.model.build.place import parts_table
+from mphil.tables.intake import TableOptions
 
 SMILES = [smiles.partition(".")[0] for smiles in molecules()]
 N = len(SMILES)

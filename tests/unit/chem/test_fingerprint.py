@@ -10,7 +10,7 @@ from rdkit.Chem import rdFingerprintGenerator
 from mphil.chem.batch import fingerprint_batch
 from mphil.chem.fingerprint import NAME, morgan_fingerprints
 from mphil.chem.parse import parse_lenient, parse_smiles
-from mphil.data.pool import run
+from mphil.tables.pool import run
 
 SMILES = [
     "CC(=O)Oc1ccccc1C(=O)O",

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from mphil.bundle import read_bundle
+from mphil.model.bundle import read_bundle
 from mphil.testing import random_graphs
 from tests.command import call
 from tests.graphs import TASKS

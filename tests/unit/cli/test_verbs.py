@@ -7,7 +7,7 @@ import pytest
 
 from mphil.benchmarks import BENCHMARKS
 from mphil.cli import methods
-from mphil.data.split import PARTS
+from mphil.graphs.split import PARTS
 from mphil.methods import METHODS
 from tests.command import call
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from mphil.benchmarks.base import benchmark
-from mphil.data.store import GraphStore
+from mphil.graphs.store import GraphStore
 from mphil.methods import build_method
 from mphil.methods.base import Method
 from mphil.task import Task

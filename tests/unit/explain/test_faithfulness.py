@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from mphil.config import EncoderConfig
-from mphil.data.features import Features
-from mphil.data.store import Batch, GraphStore, pointer
 from mphil.errors import DataError
 from mphil.explain.faithfulness import important_nodes, measure, node_areas
+from mphil.graphs.features import Features
+from mphil.graphs.store import Batch, GraphStore, pointer
 from mphil.methods.base import Method
 from mphil.task import Task
 

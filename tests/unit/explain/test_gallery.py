@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 import torch
 
-from mphil.data.molecules import molecule_store
-from mphil.evaluate.prediction import gather
 from mphil.explain.gallery import NO_MAP, Model, NewMolecules, gallery_view
-from mphil.explain.molecules import explain_molecules
 from mphil.explain.prototypes import TrainingMolecules
+from mphil.explain.single import explain_molecules
+from mphil.tables.from_smiles import molecule_store
+from mphil.training.prediction import gather
 
 from .conftest import built
 

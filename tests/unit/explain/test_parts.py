@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 import torch
 
-from mphil.data.molecules import molecule_store
 from mphil.explain.parts import EXAMPLES, MATCHES, SHOWN, part_matches, part_views, part_weights
 from mphil.methods import build_method
-from mphil.page.gallery import GalleryView, render
+from mphil.pages.gallery import GalleryView, render
+from mphil.tables.from_smiles import molecule_store
 from mphil.task import Task
 from tests.graphs import small_encoder
 

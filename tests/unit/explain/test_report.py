@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 from rdkit import Chem
 
-from mphil.bundle import write_bundle
 from mphil.errors import DataError, UnknownName, UsageError
 from mphil.explain import gallery, report
 from mphil.explain.report import Rows, read_rows, write_report
 from mphil.explain.rows import explain_rows
-from mphil.predictor import load
+from mphil.model.bundle import write_bundle
+from mphil.model.predictor import load
 from tests.bundles import bundle_of, trained
 from tests.command import call
 

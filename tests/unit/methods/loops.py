@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from mphil.data.store import Batch
+from mphil.graphs.store import Batch
 from mphil.methods import Method
 from mphil.task import Kind, Task
 from tests.graphs import TASKS, random_store, small_encoder, whole

@@ -8,8 +8,8 @@ import torch
 from mphil.errors import UsageError
 from mphil.methods import Progress
 from mphil.methods.igm import IGM
+from mphil.methods.igm_graft import graft, random_partners
 from mphil.nn import rationale
-from mphil.nn.graft import graft, random_partners
 from mphil.nn.mixing import mixup
 from tests.graphs import TASKS
 from tests.unit.methods.loops import gradient_size, known_labels, label_loss, make, mean, risk, same, variance

@@ -24,7 +24,7 @@ from tests.unit.methods.stepping import (
     written_gap,
     written_risk,
 )
-from tests.unit.nn.test_codebook import written_nearest
+from tests.unit.methods.test_imold_codebook import written_nearest
 
 SCORER, ENCODER = Progress(epoch=0), Progress(epoch=1)
 

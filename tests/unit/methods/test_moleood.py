@@ -8,7 +8,7 @@ from math import erf, exp, log, sqrt
 import pytest
 import torch
 
-from mphil.data.fragments import cut_edges, fragments
+from mphil.graphs.batch_fragments import cut_edges, fragments
 from mphil.methods import Progress
 from mphil.methods.moleood import MoleOOD, environment_prior
 from mphil.nn.latent import graph_losses

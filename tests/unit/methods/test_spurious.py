@@ -11,8 +11,8 @@ import pytest
 import torch
 
 from mphil.config import EncoderConfig
-from mphil.data.features import Features
-from mphil.data.store import GraphStore, pointer
+from mphil.graphs.features import Features
+from mphil.graphs.store import GraphStore, pointer
 from mphil.methods import METHODS, Progress
 from mphil.task import Task
 

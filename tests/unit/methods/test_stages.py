@@ -9,7 +9,7 @@ import torch
 
 from mphil.benchmarks.base import Benchmark
 from mphil.config import EncoderConfig, TrainConfig
-from mphil.data.split import Split
+from mphil.graphs.split import Split
 from mphil.methods import build_method
 from mphil.testing.graphs import labelled_molecules
 from mphil.training.callbacks import Callback

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from mphil.data.store import Batch
+from mphil.graphs.store import Batch
 from mphil.methods import Progress
 from mphil.methods.mphil import MPHIL
 from mphil.nn.sphere import unit

@@ -10,7 +10,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from mphil.nn import assignment, sphere
+from mphil.methods import mphil_assignment as assignment
+from mphil.nn import sphere
 from mphil.nn.losses import one_hot
 
 quick = settings(max_examples=15, deadline=None, derandomize=True)

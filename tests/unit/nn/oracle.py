@@ -7,8 +7,8 @@ from torch import Tensor, nn
 from torch_geometric.nn import GINConv, GINEConv, MessagePassing, global_add_pool
 
 from mphil.config import EncoderConfig
-from mphil.data.features import Features
-from mphil.data.store import Batch
+from mphil.graphs.features import Features
+from mphil.graphs.store import Batch
 from mphil.nn.encoders import Encoder
 
 

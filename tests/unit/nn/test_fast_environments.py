@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from mphil.data.store import Batch
 from mphil.errors import DataError
+from mphil.graphs.store import Batch
 from mphil.nn.encoders import Encoder, build_encoder
 from mphil.nn.encoders import gin as encoder_module
 from mphil.nn.fast.environments import (

@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from mphil.data.cache import cache_folder
-from mphil.data.store import GraphStore
+from mphil.graphs.cache import cache_folder
+from mphil.graphs.store import GraphStore
 from mphil.nn.encoders import Encoder, build_encoder
 from mphil.nn.fast import compiling, library, trusted
 from mphil.nn.fast.library import kernels, status

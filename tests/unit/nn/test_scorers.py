@@ -7,7 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mphil.data.store import Batch
+from mphil.graphs.store import Batch
 from mphil.nn.fast.groups import normalise_by_group
 from mphil.nn.scorers import Scorer, edge_graph, reverse_edges
 from tests.graphs import random_store, whole

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.autograd import gradcheck
 
-from mphil.nn import assignment, sphere
+from mphil.methods import mphil_assignment as assignment
+from mphil.nn import sphere
 from mphil.nn.losses import one_hot
 from tests.unit.nn import reference
 from tests.unit.nn.cases import SINGLE, SMALL, cases, leaf, quick, same

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from mphil.data.pool import Crew
 from mphil.errors import DataError
 from mphil.serve import jobs as module
 from mphil.serve.jobs import Job, Jobs, check_unpacked, shown_name, suffix_of
 from mphil.serve.refusal import Refusal
+from mphil.tables.pool import Crew
 from tests.served import predictor
 
 TABLE = "smiles,id\nCCO,a\nC C,b\nc1ccccc1,c\n"

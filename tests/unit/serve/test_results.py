@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mphil.data.spreadsheet import harmless
 from mphil.errors import DataError
-from mphil.screening.writers import open_writer
 from mphil.serve.results import PAGE, name_column, open_results
+from mphil.tables.spreadsheet import harmless
+from mphil.tables.write import open_writer
 
 OURS = ["prediction", "probability", "message"]
 

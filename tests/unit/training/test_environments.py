@@ -10,8 +10,8 @@ import torch
 from tests.toys import SMALL, small_benchmark
 
 from mphil.config import TrainConfig
-from mphil.data.loader import epoch_order
 from mphil.errors import UsageError
+from mphil.graphs.loader import epoch_order
 from mphil.methods import METHODS
 from mphil.methods.base import build_method
 from mphil.training.callbacks import Callback

@@ -10,8 +10,8 @@ from tests.bundles import bundle_of
 from tests.plugged import SOURCE, forgotten
 
 import mphil
-from mphil.bundle import read_bundle, write_bundle
 from mphil.errors import IntegrityError, UsageError
+from mphil.model.bundle import read_bundle, write_bundle
 from mphil.plugins import Plugin, add_plugins
 from mphil.training.plugged import check_plugins, model_plugins
 from mphil.training.run import read_run_plugins

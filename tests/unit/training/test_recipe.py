@@ -16,9 +16,9 @@ from tests.toys import small_benchmark
 import mphil
 from mphil.benchmarks.base import Benchmark
 from mphil.config import EncoderConfig, TrainConfig
-from mphil.data.loader import derive_seed
-from mphil.data.split import Split
-from mphil.data.transforms import drop_edges
+from mphil.graphs.loader import derive_seed
+from mphil.graphs.split import Split
+from mphil.graphs.transforms import drop_edges
 from mphil.methods import build_method
 from mphil.methods.base import Progress
 from mphil.testing.graphs import labelled_molecules

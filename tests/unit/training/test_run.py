@@ -10,8 +10,8 @@ import torch
 from tests.toys import SMALL, Brittle, install, small_benchmark, with_labels, without_part
 
 import mphil
-from mphil.data.split import PARTS, TESTS
 from mphil.errors import DataError, IntegrityError, UnknownName, UsageError
+from mphil.graphs.split import PARTS, TESTS
 from mphil.nn.fast.library import path_taken
 from mphil.provenance import NUMERICS, code_digest, machine
 from mphil.training import run as run_module

@@ -10,9 +10,9 @@ import torch
 from tests.toys import SMALL, measured_benchmark, small_benchmark
 
 import mphil
-from mphil.data.loader import Loader
 from mphil.errors import IntegrityError, UnknownName, UsageError
-from mphil.evaluate.prediction import predict_logits
+from mphil.graphs.loader import Loader
+from mphil.training.prediction import predict_logits
 from mphil.training.saved import evaluate_run, load_run, predict_run, prediction_table, stored_run
 
 

@@ -15,8 +15,8 @@ from tests.toys import Brittle, install, measured_benchmark, small_benchmark, wi
 
 import mphil
 from mphil.config import EncoderConfig, TrainConfig
-from mphil.data.loader import derive_seed
 from mphil.errors import DataError, UsageError
+from mphil.graphs.loader import derive_seed
 from mphil.methods import Losses, build_method
 from mphil.methods.erm import ERM
 from mphil.methods.mphil import MPHIL

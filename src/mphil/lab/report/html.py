@@ -7,8 +7,8 @@ from urllib.parse import quote
 
 from mphil.lab.report.document import Chapter, Document, Drawn, Molecules, Table
 from mphil.lab.report.pictures import drawings, svg
-from mphil.page.document import Cell, RowGroup, command, details, page, resource, section, table
-from mphil.page.text import escape
+from mphil.pages.document import Cell, RowGroup, command, details, page, resource, section, table
+from mphil.pages.text import escape
 
 INDEX = "index"
 LONG = 32

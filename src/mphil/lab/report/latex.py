@@ -18,7 +18,7 @@ from mphil.lab.report.document import (
     Scatter,
     Table,
 )
-from mphil.page.text import printable
+from mphil.pages.text import printable
 
 PREAMBLE = r"""\documentclass{article}
 \usepackage[a4paper,landscape,margin=15mm]{geometry}

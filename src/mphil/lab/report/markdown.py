@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from urllib.parse import quote
 
 from mphil.lab.report.document import Block, Chapter, Document, Molecules, Table
-from mphil.page.text import printable
+from mphil.pages.text import printable
 
 
 def markdown(document: Document) -> str:

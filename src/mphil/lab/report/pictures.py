@@ -7,10 +7,10 @@ import math
 from mphil.chem.draw import molecule_svg
 from mphil.lab.report.document import Bars, Curves, Dots, Drawn, Molecules, RankDiagram, Scatter
 from mphil.lab.report.score_charts import dots_svg, rank_svg, text
-from mphil.page.document import image
-from mphil.page.palette import CLASSES, paint
-from mphil.page.svg import LETTER, line_chart, picture
-from mphil.page.text import escape, number
+from mphil.pages.document import image
+from mphil.pages.palette import CLASSES, paint
+from mphil.pages.svg import LETTER, line_chart, picture
+from mphil.pages.text import escape, number
 
 ROW, WIDTH, SIDE = 22, 560, 300
 MARGINS = 110

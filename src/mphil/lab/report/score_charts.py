@@ -7,10 +7,10 @@ from collections.abc import Iterable, Mapping
 from statistics import mean
 
 from mphil.lab.report.document import Dots, RankDiagram
-from mphil.page.axes import Frame, nice_ticks
-from mphil.page.palette import paint
-from mphil.page.svg import picture
-from mphil.page.text import escape, number
+from mphil.pages.axes import Frame, nice_ticks
+from mphil.pages.palette import paint
+from mphil.pages.svg import picture
+from mphil.pages.text import escape, number
 
 WIDTH, ROW, TOP = 560, 20, 62
 LETTER = 6.3

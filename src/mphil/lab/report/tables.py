@@ -20,7 +20,7 @@ from mphil.lab.statistics import (
     t_interval,
 )
 from mphil.methods.base import METHODS
-from mphil.page.text import listing
+from mphil.pages.text import listing
 
 NONE = "-"
 PLAIN = "erm"

@@ -9,7 +9,7 @@ from typing import ClassVar, TypeVar
 from torch import Tensor, nn
 
 from mphil.config import EncoderConfig
-from mphil.data.store import Batch
+from mphil.graphs.store import Batch
 from mphil.registry import Registry
 
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from mphil.data.features import Features
+from mphil.graphs.features import Features
 from mphil.nn import world
 from mphil.nn.fast.library import kernels
 from mphil.nn.fast.linear import Linear, ours

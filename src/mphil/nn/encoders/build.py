@@ -6,9 +6,9 @@ import torch
 from torch import Tensor, nn
 
 from mphil.config import EncoderConfig
-from mphil.data.features import Features
-from mphil.data.store import Batch, GraphStore
 from mphil.errors import UsageError
+from mphil.graphs.features import Features
+from mphil.graphs.store import Batch, GraphStore
 from mphil.nn.encoders import custom
 from mphil.nn.encoders.base import ENCODERS, Encoder
 from mphil.nn.encoders.loading import import_class, known_class

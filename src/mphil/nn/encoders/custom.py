@@ -10,8 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from mphil.config import EncoderConfig
-from mphil.data.store import Batch
 from mphil.errors import UsageError
+from mphil.graphs.store import Batch
 from mphil.nn.encoders.base import Encoder, message_weight
 from mphil.nn.encoders.blocks import embed_edges, embed_to_width
 

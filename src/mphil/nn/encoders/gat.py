@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from mphil.data.features import Features
+from mphil.graphs.features import Features
 from mphil.nn.encoders.base import register_encoder
 from mphil.nn.encoders.blocks import embed_edges
 from mphil.nn.encoders.layered import Layered

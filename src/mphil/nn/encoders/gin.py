@@ -7,8 +7,8 @@ from typing import ClassVar
 from torch import Tensor, nn
 
 from mphil.config import EncoderConfig
-from mphil.data.features import Features
-from mphil.data.store import Batch
+from mphil.graphs.features import Features
+from mphil.graphs.store import Batch
 from mphil.nn.dropout import Dropout
 from mphil.nn.encoders.base import Encoder, message_weight, register_encoder
 from mphil.nn.encoders.blocks import MLP, BatchNorm, embed_edges, embed_nodes, mlp

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from mphil.config import EncoderConfig
-from mphil.data.features import Features
-from mphil.data.store import Batch
+from mphil.graphs.features import Features
+from mphil.graphs.store import Batch
 from mphil.nn.dropout import Dropout
 from mphil.nn.encoders.base import Encoder, message_weight, register_encoder
 from mphil.nn.encoders.blocks import BatchNorm, embed_edges, embed_to_width, mlp

@@ -5,8 +5,8 @@ from __future__ import annotations
 from torch import Tensor, nn
 
 from mphil.config import EncoderConfig
-from mphil.data.features import Features
-from mphil.data.store import Batch
+from mphil.graphs.features import Features
+from mphil.graphs.store import Batch
 from mphil.nn.dropout import Dropout
 from mphil.nn.encoders.base import Encoder, message_weight
 from mphil.nn.encoders.blocks import BatchNorm, embed_nodes

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from mphil.data.cache import cache_folder
+from mphil.graphs.cache import cache_folder
 from mphil.nn.fast.compiling import (
     CompileError,
     checksum,

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch_geometric.nn import GATConv
 
-from mphil.data.features import Features
+from mphil.graphs.features import Features
 from mphil.nn.encoders.gat import GATLayer, heads_for
 from tests.graphs import random_store, whole
 

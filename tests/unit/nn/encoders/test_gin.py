@@ -12,8 +12,8 @@ from torch_geometric.nn import global_add_pool, global_max_pool, global_mean_poo
 from torch_geometric.utils import softmax
 
 from mphil.config import EncoderConfig
-from mphil.data.features import Features
-from mphil.data.store import Batch, GraphStore
+from mphil.graphs.features import Features
+from mphil.graphs.store import Batch, GraphStore
 from mphil.nn.dropout import Dropout
 from mphil.nn.encoders import Encoder, build_encoder
 from mphil.nn.encoders import gin as encoder_module

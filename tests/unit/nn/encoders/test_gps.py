@@ -9,7 +9,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mphil.data.store import Batch, pointer
+from mphil.graphs.store import Batch, pointer
 from mphil.nn.encoders.gps import GlobalAttention, rooms
 from mphil.nn.padding import pad_by_size
 

@@ -1,0 +1,242 @@
+"""Anybody's own data, through the same door as the benchmarks: a table of molecules or a folder of graphs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from mphil.benchmarks.base import Benchmark, register
+from mphil.benchmarks.of_molecules import molecule_benchmark
+from mphil.errors import DataError, UsageError
+from mphil.graphs.store import GraphStore
+from mphil.progress import row_counter
+from mphil.tables.assign import assign, find_domain, in_one_part, is_file
+from mphil.tables.duplicates import settle_duplicates
+from mphil.tables.from_smiles import RowStatus, molecule_store
+from mphil.tables.graph_folders import open_graphs, survey_graphs
+from mphil.tables.intake import TableOptions, read_table, wanted_task
+from mphil.tables.labels import Target
+from mphil.tables.splitting import Assignment, order_domains
+from mphil.tables.survey import BadRow, Survey
+from mphil.task import Task
+
+ENCODER = {"kind": "gin", "layers": 3, "width": 128}
+EVERYTHING_FOUND = TableOptions()
+LEAST_ROWS = 50
+"""Rows below which parts would be too small to mean anything."""
+
+
+@dataclass(frozen=True, eq=False)
+class OwnData:
+    """Somebody's file, read and split.
+
+    Attributes:
+        benchmark: the graphs and their split.
+        survey: what each row of the file is.
+        column: of the molecules; empty when the rows are graphs.
+        issues: the rows that were set aside, in order.
+        notes: what was done to read the file, such as which sheet of a workbook was taken.
+    """
+
+    benchmark: Benchmark
+    survey: Survey
+    column: str
+    issues: tuple[BadRow, ...]
+    notes: tuple[str, ...] = ()
+
+
+def own_data(
+    *,
+    path: str = "",
+    smiles: str = "",
+    targets: tuple[str, ...] = (),
+    split: str = "",
+    test: str = "",
+    date_format: str = "",
+    threshold: float | None = None,
+    active_below: bool = False,
+    standardise: bool = True,
+    duplicates: str = "majority",
+    id: str = "",
+    sheet: str = "",
+    task: str = "",
+) -> Benchmark:
+    """A benchmark from a file.
+
+    Molecules are taken in their canonical spelling, so that the way a row is written changes nothing. Rows that cannot
+    be used are named in the provenance of the split.
+
+    Args:
+        path: a table (CSV, TSV, parquet, SDF, .smi; also gzip), or a folder of graphs.
+        smiles: column of the molecules, found when absent.
+        targets: columns of labels, found when absent.
+        split: `scaffold`, `cluster`, `size`, `time`, `random`, `predefined`, the name of a column, or a table of parts;
+            scaffold for molecules and size for graphs when absent.
+        test: an external test set, with the same columns of molecules and labels.
+        date_format: of a column of dates to split by, such as `%d/%m/%Y`; found when absent.
+        threshold: from which on a measured target is active; not given when the targets are classes.
+        active_below: active is at or below the threshold, not at or above.
+        standardise: take the largest organic fragment of a molecule, neutral where that is safe.
+        duplicates: what becomes of rows of one molecule that contradict each other: `keep`, `drop` or `majority`; of
+            measurements, `majority` takes the median.
+        id: column that names the rows, found when absent.
+        sheet: of a workbook; the first that has rows when absent.
+        task: `classification` or `regression`; by what the targets look like when absent.
+    """
+    return read_own_data(**table_arguments(locals())).benchmark
+
+
+def table_arguments(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Arguments of `own_data` as those of `read_own_data`."""
+    told = {name: value for name, value in arguments.items() if name in TableOptions.__dataclass_fields__}
+    rest = {name: value for name, value in arguments.items() if name not in told}
+    return {**rest, "options": TableOptions(**told)}
+
+
+def read_own_data(
+    path: str,
+    split: str = "",
+    options: TableOptions = EVERYTHING_FOUND,
+    date_format: str = "",
+    duplicates: str = "majority",
+) -> OwnData:
+    """As `own_data`, with all that is known of the rows; the benchmark has no name and no arguments."""
+    if not path:
+        raise UsageError("no file given; use `mphil train FILE`, or benchmark.path=FILE")
+    column, notes = "", tuple[str, ...]()
+    if Path(path).is_dir():
+        if replace(options, task="") != EVERYTHING_FOUND:
+            raise UsageError(f"{path}: graphs have no columns; leave out smiles, targets and test")
+        graphs = open_graphs(Path(path))
+        survey, split = survey_graphs(graphs, wanted_task(options.task)), split or "size"
+        store = replace(graphs, y=torch.from_numpy(survey.y).float(), index=torch.arange(len(graphs)))
+        rows = [RowStatus(row, "ok") for row in range(len(store))]
+    else:
+        split = split or "scaffold"
+        with row_counter() as counted:
+            read = read_table(Path(path), options, [split], progress=counted)
+        survey, column, notes = read.survey, read.roles.smiles, read.table.notes
+    # The domain of a molecule is found before its rows are merged: it does not depend on which of them stays.
+    domain = find_domain(split, survey, date_format)
+    if column:
+        settled = settle_duplicates(survey, duplicates)
+        survey, domain = settled.survey, domain.take(settled.positions) if domain else None
+        if not len(survey):
+            raise DataError(f"{path}: all rows contradict each other; use --duplicates keep or majority")
+    task = check_learnable(path, survey)
+    if column:
+        store, rows = molecule_store(survey.keys.values(), survey.y)
+    assignment = _kept(in_one_part(assign(split, survey, domain), survey.keys.array()), store)
+    values = domain.values if domain else []
+    number = {value: n for n, value in enumerate(order_domains(values))}
+    domains = torch.tensor([number[value] for value in values] or [-1] * len(survey))[store.index]
+    name = Path(split).name if is_file(split) else split
+    made = molecule_benchmark(
+        replace(store, index=torch.from_numpy(survey.row)[store.index]),
+        rows,
+        assignment,
+        domains.numpy(),
+        task=task,
+        encoder=ENCODER,
+        provenance={"file": Path(path).name, "split": name, "unusable_rows": [row.row for row in survey.bad]},
+    )
+    if task.kind == "regression":
+        made = replace(made, task=task.standardised(made.store.y[made.split.train]))
+    made = replace(made, classes=class_names(survey.targets))
+    return OwnData(made, survey, column, _issues(survey, rows), notes)
+
+
+def check_learnable(path: str, survey: Survey) -> Task:
+    """What is asked of the rows, refused before any graph is made when nothing could be learned from them.
+
+    Raises:
+        DataError: there are too few rows, no labels, or labels that are all alike.
+    """
+    task = task_of(path, survey.targets)
+    if len(survey) < LEAST_ROWS:
+        raise DataError(
+            f"{path}: {len(survey):,} of {survey.rows:,} rows can be used, and {LEAST_ROWS} are needed to train, to "
+            "choose an epoch and to test; give more rows"
+        )
+    if task.kind == "regression":
+        if not any(len(np.unique(column[~np.isnan(column)])) > 1 for column in survey.y.T):
+            raise DataError(f"{path}: all measurements of {survey.targets[0].name!r} are alike: nothing can be learned")
+        return task
+    found = [{name: count for name, count in target.counts().items() if count} for target in survey.targets]
+    if not any(len(counts) > 1 for counts in found):
+        name, ((label, count),) = survey.targets[0].name, found[0].items()
+        raise DataError(
+            f"{path}: all {count:,} labels of {name!r} are {label}: nothing can be learned from them; give rows of "
+            "another class, or name another column with --target"
+        )
+    return task
+
+
+def class_names(targets: Sequence[Target]) -> tuple[str, ...]:
+    """What the classes of every task are called; nothing when several tasks call them differently."""
+    names = {target.classes for target in targets}
+    return names.pop() if len(names) == 1 else ()
+
+
+def _issues(survey: Survey, rows: Sequence[RowStatus]) -> tuple[BadRow, ...]:
+    """What was set aside when the table was read, and when its molecules became graphs."""
+    names = [""] * len(survey) if survey.ids is None else survey.ids.values()
+    lost = [
+        BadRow(int(survey.row[one.row]), int(survey.line[one.row]), one.status, one.message, names[one.row])
+        for one in rows
+        if not one.kept
+    ]
+    return tuple(sorted([*survey.bad, *lost], key=lambda bad: bad.row))
+
+
+def _kept(assignment: Assignment, store: GraphStore) -> Assignment:
+    """The assignment of the rows that became graphs."""
+    kept = store.index.numpy()
+    return replace(assignment, part=assignment.part[kept], env=assignment.env[kept])
+
+
+def task_of(path: str, targets: Sequence[Target]) -> Task:
+    """What is asked: one binary or multi-class column, several binary ones, or one or more measured ones.
+
+    Raises:
+        DataError: there is no label, one that cannot be learned, or classes and measurements together.
+    """
+    if not targets:
+        raise DataError(f"{path}: no column looks like a label; name it with --target")
+    for target in targets:
+        if target.kind == "text":
+            raise DataError(f"{path}: {target.name!r} has too many different words to be classes; name another column")
+        if target.kind == "empty":
+            raise DataError(f"{path}: {target.name!r} has no label at all; name another column with --target")
+    measured = [target.name for target in targets if target.kind == "continuous"]
+    if measured and len(measured) < len(targets):
+        other = next(target.name for target in targets if target.kind != "continuous")
+        raise DataError(
+            f"{path}: {measured[0]!r} is measured and {other!r} has classes, and they cannot be learned together; name "
+            "columns of one kind with --target, make classes with --threshold, or take all as numbers with --task "
+            "regression"
+        )
+    if measured:
+        return Task("regression", len(targets), "rmse" if len(targets) == 1 else "r2")
+    if len(targets) == 1 and targets[0].kind == "multiclass":
+        return Task("multiclass", len(targets[0].classes), "accuracy")
+    several = [target.name for target in targets if target.kind == "multiclass"]
+    if several:
+        raise DataError(
+            f"{path}: {several[0]!r} has more than two classes, and several columns are learned together only when "
+            "each is yes or no; name one column with --target"
+        )
+    return Task("binary", 1, "roc_auc") if len(targets) == 1 else Task("multitask", len(targets), "roc_auc")
+
+
+register(
+    "own-data",
+    own_data,
+    summary="your own table of molecules or folder of graphs: `mphil train FILE`",
+    source="your file",
+)

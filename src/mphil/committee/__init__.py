@@ -1,7 +1,0 @@
-"""Several models that answer together: trees kept as plain arrays, and the weights that combine all members."""
-
-from mphil.committee.features import MoleculeFeatures
-from mphil.committee.trees import Trees
-from mphil.committee.weights import combine, fit_weights, spread
-
-__all__ = ["MoleculeFeatures", "Trees", "combine", "fit_weights", "spread"]

@@ -1,1 +1,0 @@
-"""Scoring: predictions of a part, metrics, and the choice of an epoch."""

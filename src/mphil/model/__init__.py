@@ -1,0 +1,1 @@
+"""A trained model: built from a table, kept in a bundle, asked, screened with, exported."""

@@ -1,0 +1,215 @@
+"""The whole way from a file to a bundle; what was interrupted is taken up by doing the same again."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from mphil.benchmarks.base import Benchmark
+from mphil.benchmarks.own_data import own_data, read_own_data, table_arguments
+from mphil.model.bundle import Bundle, write_bundle
+from mphil.model.committee.fitting import TREE_KINDS
+from mphil.config import NamedArgs, RunConfig, check_arguments
+from mphil.tables.from_smiles import SMALL
+from mphil.tables.pool import run as read_molecules
+from mphil.progress import row_bar
+from mphil.graphs.split import Part
+from mphil.errors import DataError, UnknownName, UsageError
+from mphil.training.metrics import score
+from mphil.files import write_text
+from mphil.methods.base import METHODS, build_method, resolve_hyperparameters
+from mphil.model.build.assembly import Prepared, Rule, assemble
+from mphil.model.build.defaults import ENCODER, METHOD, train_defaults
+from mphil.model.build.forest import forest_scores
+from mphil.model.build.members import BASELINE, check_members, train_members, train_trees
+from mphil.model.build.place import ISSUES, PARTS, held, issue_table, parts_table
+from mphil.training.run import Run, execute
+from mphil.training.settings import Wanted, merge, resolve
+from mphil.training.trainable import check_needs, check_trainable
+from mphil.training.trainer import RULES
+
+FOREST = "random forest"
+BUNDLE = "bundle"
+
+
+@dataclass(frozen=True, eq=False)
+class Product:
+    """A finished training.
+
+    Attributes:
+        folder: where everything is: the bundle, the runs, the rows that were set aside.
+        bundle: the bundle as it was written.
+        run: the run of the method; None when trees answer alone.
+    """
+
+    folder: Path
+    bundle: Bundle
+    run: Run | None
+
+    @property
+    def path(self) -> Path:
+        """The folder of the bundle."""
+        return self.folder / BUNDLE
+
+    def summary(self) -> dict[str, Any]:
+        """What came out, for machines."""
+        config, metrics = self.bundle.config, self.bundle.metrics
+        return {
+            "folder": str(self.folder),
+            "bundle": str(self.path),
+            "issues": str(self.folder / ISSUES),
+            "parts": str(self.folder / PARTS),
+            "data": config.data,
+            **{name: metrics[name] for name in ("metric", "scores", "selection", "epoch", "left_out")},
+            "committee": metrics.get("committee"),
+            "result": None if self.run is None else self.run.result,
+        }
+
+
+def prepare(wanted: Wanted, *, selection: str = "") -> Prepared:
+    """Read and split a file, choose settings by its size, and refuse what cannot be trained.
+
+    Args:
+        wanted: what the user set, as merged from all layers; the section `benchmark` holds the arguments of `own_data`.
+        selection: the part that chooses the epoch, `ood_val` or `id_val`; when empty, the first that can.
+    """
+    given = dict(wanted.get("benchmark", {}))
+    given.pop("name", None)
+    args = check_arguments(own_data, given, "benchmark own-data")
+    own = read_own_data(**table_arguments(args))
+    # What only names rows does not make another training, and what nobody asked for is not recorded.
+    recorded = {name: value for name, value in args.items() if name != "id" and (name != "sheet" or value)}
+    data = replace(own.benchmark, name="own-data", args=recorded)
+    rule = choosing_part(data, selection)
+    train = {"patience_on": rule} | train_defaults(len(data.split.train), wanted.get("train"))
+    rest = {section: values for section, values in wanted.items() if section != "benchmark"}
+    layers: list[Wanted] = [{"encoder": ENCODER, "method": {"name": METHOD}}, rest, {"train": train}]
+    kind = dict(wanted.get("method", {})).get("name")
+    if kind in TREE_KINDS:
+        return Prepared(own, data, tree_config(kind, layers, data), rule)
+    config, _ = resolve(merge(layers), data)
+    check_trainable(data, config.train)
+    check_needs(METHODS[config.method.name], data)
+    with torch.device("meta"):  # whether it can be built at all, at no cost
+        build_method(config.method.name, data.task, config.encoder, config.method.args)
+    return Prepared(own, data, config, rule)
+
+
+def tree_config(kind: str, layers: Sequence[Wanted], data: Benchmark) -> RunConfig:
+    """The settings of trees: those of a network, of which only the seed matters, with the name of the trees."""
+    if data.store.smiles is None:
+        raise DataError(
+            f"method {kind} takes molecules, and these are graphs; use one of `mphil methods` that takes them"
+        )
+    merged = merge(layers)
+    if given := sorted(merged["method"].keys() - {"name"}):
+        raise UsageError(f"method {kind} has no options or presets; leave out method.{given[0]}")
+    config, _ = resolve({**merged, "method": {"name": BASELINE}}, data)
+    return config.model_copy(update={"method": NamedArgs(name=kind)})
+
+
+def choosing_part(data: Benchmark, selection: str = "") -> Rule:
+    """The validation part that chooses the epoch: the one asked for, or the first with labels that can be scored."""
+    if selection and selection not in RULES:
+        raise UnknownName("selection rule", selection, RULES)
+    able = [part for part in RULES if _can_choose(data, part)]
+    if not able:
+        raise DataError(
+            "no epoch can be chosen: in both validation parts the labels are missing or all alike; "
+            "use another --split, or more rows"
+        )
+    for part in able:
+        if selection in ("", part):
+            return part
+    raise DataError(
+        f"no epoch can be chosen on {selection}: its labels are missing or all alike; use --selection {able[0]}"
+    )
+
+
+def _can_choose(data: Benchmark, part: Part) -> bool:
+    """Whether the metric is defined on a part, whatever a model says about it."""
+    y = data.store.y[data.split[part]]
+    return bool(len(y)) and score(torch.zeros(len(y), data.task.n_outputs), y, data.task) is not None
+
+
+def train_product(prepared: Prepared, out: Path, *, members: int = 0, baselines: bool = True) -> Product:
+    """Train the method alone or in a committee, learn what to trust, and write `out/bundle`.
+
+    The runs are in `out/METHOD` and go on where they stopped, and trees that are there are kept; everything else is
+    computed again.
+
+    Args:
+        prepared: the file and the settings.
+        out: folder for everything.
+        members: networks of a committee, to which a forest and a boosted model are added for molecules; 0 trains one
+            network alone.
+        baselines: beside one network alone, also train a random forest and ERM on the same split.
+
+    Raises:
+        UsageError: the folder holds something else.
+        IntegrityError: it holds the same method trained in another way.
+    """
+    data, config = prepared.data, prepared.config
+    if members:
+        check_members(members)
+    with held(out, config.method.name):
+        write_text(out / ISSUES, issue_table(prepared.own.issues))
+        write_text(out / PARTS, parts_table(prepared.own))
+        fingerprints = fingerprints_of(data)
+        scores: dict[str, Mapping[str, float | None]] = {}
+        left_out: dict[str, str] = {}
+        if config.method.name in TREE_KINDS:
+            trees = train_trees(config.method.name, config, data, out)
+            bundle = assemble(prepared, None, fingerprints, scores, left_out, trees)
+            write_bundle(out / BUNDLE, bundle)
+            return Product(out, bundle, None)
+        if members and fingerprints is None:
+            left_out[FOREST] = "it takes molecules, and these are graphs"
+        elif baselines and not members:
+            if fingerprints is None:
+                left_out[FOREST] = "it takes molecules, and these are graphs"
+            else:
+                scores[FOREST] = _forest(fingerprints, data, config.seed)
+            if config.method.name != BASELINE:
+                scores[BASELINE] = _scores(execute(_baseline(config), data, out / BASELINE, resume=True), prepared.rule)
+        run = execute(config, data, out / config.method.name, resume=True)
+        scores[config.method.name] = _scores(run, prepared.rule)
+        trained = train_members(config, data, run, out, members=members, rule=prepared.rule) if members else None
+        bundle = assemble(prepared, run, fingerprints, scores, left_out, trained)
+        write_bundle(out / BUNDLE, bundle)
+    return Product(out, bundle, run)
+
+
+def _baseline(config: RunConfig) -> RunConfig:
+    plain = NamedArgs(name=BASELINE, args=resolve_hyperparameters(METHODS[BASELINE], None, {}))
+    return config.model_copy(update={"method": plain})
+
+
+def _scores(run: Run, rule: str) -> Mapping[str, float | None]:
+    return run.scores.get(rule, {})
+
+
+def fingerprints_of(data: Benchmark) -> NDArray[np.uint8] | None:
+    """(n, bytes) of all molecules; None for graphs."""
+    if data.store.smiles is None:
+        return None
+    smiles = list(data.store.smiles)
+    workers = 0 if len(smiles) <= SMALL else len(os.sched_getaffinity(0))
+    with row_bar("fingerprints", len(smiles), len(smiles) > SMALL) as advance:
+        batch = read_molecules("fingerprints", smiles, {"lenient": False}, workers=workers, advance=advance)
+    if batch.issues:
+        raise DataError(f"{batch.issues[0].message}; it was read a moment ago, so try again")
+    found: NDArray[np.uint8] = batch.arrays["fingerprint"]
+    return found
+
+
+def _forest(fingerprints: NDArray[np.uint8], data: Benchmark, seed: int) -> dict[str, float | None]:
+    with row_bar(FOREST, data.task.n_tasks, shown=True) as advance:
+        return forest_scores(fingerprints, data.store.y, data.split, data.task, seed=seed, advance=advance)

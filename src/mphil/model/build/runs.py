@@ -1,0 +1,140 @@
+"""From a run on a benchmark to a bundle, and from the bundle back to the benchmark."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import wraps
+from pathlib import Path
+from typing import Any, ParamSpec, cast
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from mphil.benchmarks.base import Benchmark, benchmark
+from mphil.benchmarks.own_data import OwnData
+from mphil.model.bundle import Bundle, write_bundle
+from mphil.chem.schema import SCHEMAS
+from mphil.tables.graph_folders import survey_graphs
+from mphil.tables.from_smiles import SMALL
+from mphil.tables.pool import run as read_molecules
+from mphil.errors import IntegrityError, MphilError, UsageError
+from mphil.training.metrics import score
+from mphil.model.predictor import load
+from mphil.model.build.assembly import Prepared, Rule, assemble
+from mphil.training.distributed import is_first
+from mphil.training.run import Run
+from mphil.training.run import train as train_run
+
+BUNDLE = "bundle"
+COLUMN = "smiles"
+FILE = "own-data"
+P = ParamSpec("P")
+
+
+def _bundled(function: Callable[P, Run]) -> Callable[P, Run]:
+    """A function that trains, and writes a bundle if the run has a folder."""
+
+    @wraps(function)
+    def train_and_bundle(*args: P.args, **kwargs: P.kwargs) -> Run:
+        run = function(*args, **kwargs)
+        if run.folder is not None and is_first():
+            write_run_bundle(run)
+        return run
+
+    return train_and_bundle
+
+
+train = _bundled(train_run)
+"""Train a method on a benchmark; with `out`, the run and its bundle are written there."""
+
+
+def write_run_bundle(run: Run) -> Path | None:
+    """Write the bundle of a finished run into its folder.
+
+    Args:
+        run: a run on a benchmark, with a folder.
+
+    Returns:
+        The folder of the bundle; None if no epoch could be chosen, or if the data are a file: how its rows were read is
+        known to `train_product` alone.
+    """
+    if run.folder is None:
+        raise UsageError("the run has no folder; train with `out`")
+    if not run.result["selections"] or run.config.benchmark.name == FILE:
+        return None
+    path = run.folder / BUNDLE
+    write_bundle(path, bundle_run(run))
+    return path
+
+
+def bundle_run(run: Run) -> Bundle:
+    """The bundle of a finished run on a benchmark: the weights of the first rule that could choose, and what to trust.
+
+    A benchmark of molecules that are read as those of a table gives a bundle that takes molecules, others graphs.
+    """
+    rule = cast(Rule, next(iter(run.result["selections"])))
+    fingerprints = _fingerprints(run.benchmark)
+    data = _as_file(run, molecules=fingerprints is not None)
+    own = OwnData(data, survey_graphs(data.store), COLUMN if fingerprints is not None else "", ())
+    scores = {run.config.method.name: run.scores[rule]}
+    bundle = assemble(Prepared(own, data, run.config, rule), run, fingerprints, scores, {})
+    facts = {**bundle.config.data, "benchmark": run.config.benchmark.model_dump(mode="json")}
+    return replace(bundle, config=bundle.config.model_copy(update={"data": facts}))
+
+
+def evaluate_bundle(path: Path) -> tuple[dict[str, float | None], str, str]:
+    """Score of a bundle on every part of its benchmark, the name of the metric, and the rule that chose its epoch.
+
+    Raises:
+        UsageError: it was trained on a file, or its benchmark is not known here.
+        IntegrityError: the data are not those of the training.
+    """
+    predictor = load(path)
+    config = predictor.bundle.config
+    wanted = config.data.get("benchmark")
+    if not isinstance(wanted, Mapping) or not isinstance(wanted.get("args"), Mapping):
+        raise UsageError(
+            f"{path} was trained on a file, not on a benchmark; its scores are in {path / 'card.html'}, and "
+            f"`mphil evaluate` takes the run beside it, the folder {config.method.name}"
+        )
+    try:
+        data = benchmark(str(wanted.get("name")), **wanted["args"])
+    except MphilError as error:
+        raise UsageError(f"{path}: its benchmark cannot be built here ({error})") from None
+    if (data.store.digest(), data.split.digest()) != (config.data["data_digest"], config.data["split_digest"]):
+        raise IntegrityError(f"{path}: the data of {data.name} are not those of the training; train it anew")
+    scores: dict[str, float | None] = {}
+    for part, graphs in data.split:
+        logits = torch.from_numpy(predictor.outputs(data.store.select(graphs)).logits) if len(graphs) else None
+        scores[part] = None if logits is None else score(logits, data.store.y[graphs], data.task)
+    return scores, data.task.metric, config.selection
+
+
+def _as_file(run: Run, *, molecules: bool) -> Benchmark:
+    """The data of a run with what a bundle says about a file; test parts that must not be scored are empty."""
+    data = run.benchmark
+    origin = data.split.provenance
+    words = {"file": f"the benchmark {data.name}", "split": str(origin.get("split", origin.get("rule", data.name)))}
+    split = replace(data.split, provenance={**origin, **words})
+    if run.config.train.scored == "validation":
+        none = torch.empty(0, dtype=torch.long)
+        split = replace(split, id_test=none, ood_test=none)
+    extras = {"domain_id": torch.full((len(data.store),), -1), **data.store.extras}
+    store = replace(data.store, extras=extras, smiles=data.store.smiles if molecules else None)
+    numbers = tuple(map(str, range(data.task.n_classes)))
+    return replace(data, store=store, split=split, classes=data.classes or numbers)
+
+
+def _fingerprints(data: Benchmark) -> NDArray[np.uint8] | None:
+    """(n, bytes) of all molecules; None for graphs, and for molecules that are not read as those of a table are."""
+    store = data.store
+    if store.smiles is None or store.node_features.schema not in {schema.name for schema in SCHEMAS.values()}:
+        return None
+    smiles = list(store.smiles)
+    workers = 0 if len(smiles) <= SMALL else len(os.sched_getaffinity(0))
+    batch = read_molecules("fingerprints", smiles, {"lenient": False}, workers=workers)
+    found: Any = batch.arrays["fingerprint"]
+    return None if batch.issues else cast("NDArray[np.uint8]", found)

@@ -1,0 +1,395 @@
+"""The card of a trained model: what it is, how it scored beside baselines, how far to trust it, where its limits are.
+
+Everything on it is in the files of the bundle: `config.json`, `metrics.json` and `trust.json`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+from mphil.pages.card_regression import errors_section, intervals_section, told_labels
+from mphil.pages.document import RowGroup, command, details, facts, page, paragraph, section, table
+from mphil.pages.svg import bar_chart, line_chart
+from mphil.pages.text import MISSING, escape, listing
+from mphil.pages.verdict import METRIC_NAMES
+from mphil.pages.view import PART_NAMES
+from mphil.pages.worth import verdict_section, weighted_section
+from mphil.task import LOWER_IS_BETTER
+
+Values = Mapping[str, Any]
+
+TESTED = ("id_test", "ood_test")
+SPACE = "\N{NO-BREAK SPACE}"
+SHOWN = 12
+"""Classes or tasks that are listed one by one."""
+
+SCORE_NAMES = {
+    "tanimoto": "1 minus the Tanimoto similarity (Morgan fingerprints) to the nearest training molecule",
+    "knn": "the distance from the nearest training graphs, as the model sees them",
+    "energy": "the energy of the model's outputs",
+}
+SPLITS = {"scaffold": "scaffolds", "size": "sizes", "random": "parts drawn at random", "predefined": "parts as given"}
+
+
+def card_page(config: Values, metrics: Values, trust: Values, weights: str) -> str:
+    """The whole page as HTML.
+
+    Args:
+        config: what the model is, as in `config.json`.
+        metrics: how it scored, as in `metrics.json`.
+        trust: what was fitted on held-out data, as in `trust.json`.
+        weights: checksum of the weights.
+    """
+    data = config["data"]
+    eyebrow = f"mphil model card · {data['file']}"
+    header = f'<header><p class="eyebrow">{escape(eyebrow)}</p><h1>{escape(_headline(config, metrics))}</h1>'
+    header += paragraph(_plain(_lead(config, metrics)), "lead") + "</header>"
+    of_answers = (
+        [errors_section(config, metrics), intervals_section(config, metrics, trust)]
+        if _is_regression(config)
+        else [_probabilities(metrics, trust), _sets(config, metrics, trust), weighted_section(metrics, trust)]
+    )
+    measured = [_scores(config, metrics), *of_answers, _domain(metrics, trust), verdict_section(metrics)]
+    sections = [
+        *(measured if _tested(metrics) else [_untested(config, trust)]),
+        _members(config),
+        _data(config),
+        _limits(config, metrics, trust),
+        _making(config, metrics, weights),
+        _use(config),
+    ]
+    return page(f"mphil model card: {data['file']}", f"{header}<main>{''.join(sections)}</main>")
+
+
+def _plain(text: str) -> str:
+    """Text that may hold names from a table: backquotes would mark code."""
+    return text.replace("`", "'")
+
+
+def _noun(config: Values) -> str:
+    return "molecules" if config["molecules"] else "graphs"
+
+
+def _is_regression(config: Values) -> bool:
+    return bool(config["task"]["kind"] == "regression")
+
+
+def _tested(metrics: Values) -> bool:
+    """Whether there was a test part to measure anything on."""
+    return bool(metrics["trust"]["parts"])
+
+
+def _headline(config: Values, metrics: Values) -> str:
+    name = list(metrics["scores"])[-1]
+    found = metrics["scores"][name]
+    kind = METRIC_NAMES[metrics["metric"]]
+    if not _tested(metrics):
+        return f"{name.upper()}: not tested, no rows were kept for a test"
+    if found["ood_test"] is None:
+        return f"{name.upper()}: no {kind} on the shifted test part, whose labels do not define it"
+    return f"{name.upper()}: {kind} {found['ood_test']:.3f} under the shift, {_number(found['id_test'])} without it"
+
+
+def _lead(config: Values, metrics: Values) -> str:
+    data, targets = config["data"], config["targets"]
+    asked = f"{len(targets)} targets" if len(targets) > 3 else listing([f"“{name}”" for name in targets])
+    kind = f"{len(config['classes'])} classes" if config["task"]["kind"] == "multiclass" else "yes or no"
+    kind, what = ("numbers", "regression") if _is_regression(config) else (kind, "classifier")
+    made = (
+        f"A {what} of {_noun(config)} that predicts {asked} ({kind}), trained on "
+        f"{data['parts']['train']:,} of the {data['rows']:,} rows of {data['file']}. "
+    )
+    chosen = f"The epoch with the best {PART_NAMES[metrics['selection']]} score was kept"
+    committee = config.get("committee")
+    if not committee:
+        return f"{made}{chosen}: epoch {metrics['epoch']}."
+    if len(committee["members"]) == 1:
+        return f"{made}One model answers: {committee['members'][0]['name']}."
+    return f"{made}{len(committee['members'])} models answer together, as a committee. {chosen}, for each network."
+
+
+def _untested(config: Values, trust: Values) -> str:
+    """What takes the place of all figures when there is none."""
+    if _is_regression(config):
+        unknown, fitted = "how often its intervals hold the true number", "Intervals"
+    else:
+        unknown = "how true its probabilities and how often its sets hold the true class"
+        fitted = "Probabilities, sets"
+    text = (
+        f"All {_noun(config)} went into training and validation. How good the model is, {unknown} is not known from "
+        "this file: score it on rows it has not seen, such as in a cross-validation. "
+        f"{fitted} and bands were fitted on {PART_NAMES[trust['fitted_on']]}."
+    )
+    return section("scores", "Scores", paragraph(text))
+
+
+def _scores(config: Values, metrics: Values) -> str:
+    kind, scores = METRIC_NAMES[metrics["metric"]], metrics["scores"]
+    rows = [[name, *(_number(found[part]) for part in TESTED)] for name, found in scores.items()]
+    caption = f"{kind[0].upper()}{kind[1:]}; every method trained on the same split"
+    if metrics["metric"] in LOWER_IS_BETTER:
+        caption += "; lower is better"
+    bars = bar_chart(
+        ["ID test", "OOD test"],
+        {name: [found[part] for part in TESTED] for name, found in scores.items()},
+        title="Without and with the shift",
+        y_label=kind,
+        y_range=None if _is_regression(config) else (0, 1),
+        show=lambda value: f"{value:.2f}",
+        size=(380, 280),
+    )
+    figure = f"<figure>{bars}</figure>"
+    text = (
+        f"ID test is drawn like the training part; OOD test has other {_shift(config)}. One seed, one split: with "
+        f"{config['data']['parts']['ood_test']:,} {_noun(config)} in OOD test, small differences mean nothing."
+    )
+    left_out = [
+        paragraph(_plain(f"Not compared with a {name}: {why}."), "note")
+        for name, why in metrics["left_out"].items()
+        if name == "random forest"
+    ]
+    header = ["Method", "ID test", "OOD test"]
+    return section(
+        "scores",
+        "Scores",
+        paragraph(_plain(text)),
+        _standing(metrics),
+        f'<div class="beside">{table(caption, header, [RowGroup(rows)])}{figure}</div>',
+        *left_out,
+    )
+
+
+def _standing(metrics: Values) -> str:
+    """Who of a committee is best; nothing for one model alone."""
+    found = metrics.get("standing")
+    if not found:
+        return ""
+    return paragraph(_plain(f"{found['sentence'][0].upper()}{found['sentence'][1:]}."))
+
+
+def _members(config: Values) -> str:
+    """The members of a committee and how much each counts; nothing for one model alone."""
+    committee = config.get("committee")
+    if not committee or len(committee["members"]) == 1:
+        return ""
+    rows = [
+        [one["name"], one["kind"], MISSING if one["epoch"] is None else str(one["epoch"]), _number(one["weight"], 2)]
+        for one in committee["members"]
+    ]
+    fitted = listing([PART_NAMES[part] for part in committee["fitted_on"]]) or "no part: all count alike"
+    answer = "The probability is the weighted mean of what these models say, calibrated afterwards."
+    loss = "log loss"
+    if _is_regression(config):
+        answer, loss = "The predicted number is the weighted mean of what these models say.", "squared error"
+    text = (
+        f"{answer} Weights of least {loss} on {fitted}, each part counting alike, were shrunk to the plain mean. The "
+        "uncertainty of an answer is the spread of the models. Explanations show what the first network, "
+        f"{committee['members'][0]['name']}, goes by: trees have no atoms to colour."
+    )
+    header = ["Model", "Kind", "Epoch", "Weight"]
+    return section(
+        "members",
+        "Who answers",
+        paragraph(_plain(text)),
+        table("Members of the committee", header, [RowGroup(rows)], numeric_from=2),
+    )
+
+
+def _shift(config: Values) -> str:
+    split = config["data"]["split"]
+    return SPLITS.get(split, f"values of “{split}”")
+
+
+def _probabilities(metrics: Values, trust: Values) -> str:
+    parts = metrics["trust"]["parts"]
+    rows = []
+    for part, found in parts.items():
+        error, loss = found["calibration_error"], found["log_loss"]
+        rows.append([PART_NAMES[part], *map(_number, (error["before"], error["after"], loss["before"], loss["after"]))])
+    series: dict[str, Sequence[float | None]] = {"ideal": [5.0 + 10 * i for i in range(10)]}
+    for part, found in parts.items():
+        series[PART_NAMES[part]] = [None if v is None else 100 * v for v in found["reliability"]["observed"]]
+    chart = line_chart(
+        series,
+        title="Reliability",
+        x_label="predicted probability, %",
+        y_label="came true, %",
+        x=[5.0 + 10 * i for i in range(10)],
+        y_range=(0, 100),
+        colours=("slate", "blue", "vermillion"),
+        show=lambda value: f"{value:.0f}",
+        size=(400, 280),
+    )
+    header = ["Part", "ECE before", "ECE after", "log loss before", "log loss after"]
+    text = (
+        f"Probabilities were calibrated by {trust['calibration']['method']} on {PART_NAMES[trust['fitted_on']]}. "
+        f"A calibrated 70{SPACE}% comes true seven times in ten; the lines should follow the ideal one. Points with "
+        "few predictions jump about."
+    )
+    why = metrics["left_out"].get("calibration")
+    return section(
+        "probabilities",
+        "Are the probabilities true?",
+        paragraph(text),
+        paragraph(_plain(f"Not calibrated: {why}."), "note") if why else "",
+        f'<div class="beside">{table("Calibration error (15 bins) and log loss", header, [RowGroup(rows)])}'
+        f"<figure>{chart}</figure></div>",
+    )
+
+
+def _sets(config: Values, metrics: Values, trust: Values) -> str:
+    conformal = trust["conformal"]
+    if conformal is None:
+        why = metrics["left_out"].get("conformal sets", "there were no labels to fit them on")
+        return section("sets", "Sets of classes", paragraph(_plain(f"There are none: {why}.")))
+    promise = 100 * (1 - conformal["alpha"])
+    how = "for each class by itself" if conformal["per_class"] else "over all classes together"
+    rows = []
+    for part, found in metrics["trust"]["parts"].items():
+        cover = found["coverage"]
+        cells = [_percent(cover["covered"]), _number(cover["size"], 2), _percent(cover["single"])]
+        by_class = [_percent(value) for value in cover["by_class"][:SHOWN]]
+        rows.append([PART_NAMES[part], *cells, *by_class])
+    header = ["Part", "Covered", "Mean size", "One class", *(f"Class {name}" for name in config["classes"][:SHOWN])]
+    text = (
+        f"A prediction comes with the set of plausible classes. On data like the held-out part {promise:.0f}{SPACE}% "
+        f"of the sets hold the true class, {how}. That is promised for ID test; for OOD test it is only measured."
+    )
+    never = sum(limit is None for row in conformal["thresholds"] for limit in row)
+    note = f"{never} thresholds had too few labels: their classes are in every set." if never else ""
+    caption = f"Sets that hold the true class; {promise:.0f}{SPACE}% is the aim"
+    return section(
+        "sets",
+        "Sets of classes",
+        paragraph(text),
+        table(caption, header, [RowGroup(rows)]),
+        paragraph(note, "note") if note else "",
+    )
+
+
+def _domain(metrics: Values, trust: Values) -> str:
+    measured = metrics["trust"]
+    edges = measured["histogram"]["edges"]
+    centres = [(a + b) / 2 for a, b in pairwise(edges)]
+    chart = line_chart(
+        {PART_NAMES[part]: [100 * v for v in share] for part, share in measured["histogram"]["share"].items()},
+        title="Distance from training",
+        x_label="score, further to the right",
+        y_label="share of the part, %",
+        x=centres,
+        colours=("blue", "vermillion"),
+        show=lambda value: f"{value:.1f}",
+        size=(400, 280),
+    )
+    bands = trust["bands"]
+    rows = []
+    for part, found in measured["parts"].items():
+        counts = found["domain"] or {}
+        rows.append([PART_NAMES[part], *(_share(counts.get(word), found["graphs"]) for word in counts)])
+    verdicts = list(next(iter(measured["parts"].values()))["domain"] or {}) if measured["parts"] else []
+    auroc = measured.get("ood_auroc")
+    text = (
+        f"How far a row is from training is told by {SCORE_NAMES[trust['score']]}. A score above "
+        f"{bands['borderline']:.3g} is borderline (one held-out row in twenty), above {bands['out']:.3g} out of domain "
+        "(one in a hundred)."
+    )
+    if auroc is not None:
+        text += f" The score tells OOD test from ID test with ROC-AUC {auroc:.2f}; 0.5 is guessing."
+    return section(
+        "domain",
+        "In or out of domain",
+        paragraph(text),
+        f'<div class="beside">{table("Verdicts", ["Part", *verdicts], [RowGroup(rows)])}<figure>{chart}</figure></div>',
+    )
+
+
+def _data(config: Values) -> str:
+    data, classes = config["data"], config["classes"]
+    rows = []
+    for part, size in data["parts"].items():
+        labels = data["labels"][part]
+        if _is_regression(config) and len(labels) == 1:
+            shown = told_labels(labels[0])
+        elif len(labels) == 1:
+            shown = ", ".join(f"{classes[int(c)]}: {n:,}" for c, n in list(labels[0].items())[:SHOWN])
+        else:
+            shown = f"{len(labels)} tasks" if labels else MISSING
+        rows.append([PART_NAMES[part], shown or MISSING, f"{size:,}"])
+    entries = [
+        ("File", data["file"]),
+        ("Rows", f"{data['rows']:,}, of which {data['set_aside']:,} were set aside"),
+        ("Split", f"{data['split']}" + ("" if data["domains"] is None else f", {data['domains']:,} domains")),
+        ("Data", data["data_digest"]),
+        ("Parts", data["split_digest"]),
+    ]
+    reading = config["molecules"]
+    if reading is not None:
+        whole = "salts and fragments kept" if reading["standardised"] == "none" else "the largest organic fragment"
+        entries.insert(1, ("Molecules", f"column “{reading['column']}”, canonical spelling, {whole}"))
+    return section(
+        "data",
+        "Data",
+        table("Parts and their labels", ["Part", "Labels", "Rows"], [RowGroup(rows)], numeric_from=2),
+        facts(entries),
+    )
+
+
+def _limits(config: Values, metrics: Values, trust: Values) -> str:
+    noun = _noun(config)
+    texts = [
+        f"It knows what is in {config['data']['parts']['train']:,} training {noun} and nothing else. A label is a "
+        "pattern in this table, not a cause.",
+        "Scores, coverage and calibration were measured once, on one split of one file. Under another shift they will "
+        "be others: the ID figures promise nothing there."
+        if _tested(metrics)
+        else "Nothing about it was measured on a test part.",
+        "In domain means near the training data. It does not mean that the answer is right.",
+    ]
+    if config["molecules"]:
+        texts.append(
+            "A molecule is its graph: no conformers, no tautomers beyond what is written"
+            + (", salts counted as part of the molecule." if config["molecules"]["standardised"] == "none" else ".")
+        )
+    texts += [f"Left out: {what}, because {why}." for what, why in metrics["left_out"].items()]
+    return section("limits", "Limits", *(paragraph(_plain(text)) for text in texts))
+
+
+def _making(config: Values, metrics: Values, weights: str) -> str:
+    args = ", ".join(f"{key}={value}" for key, value in config["method"]["args"].items()) or "none"
+    encoder = config["encoder"]
+    entries = [
+        ("Method", config["method"]["name"]),
+        ("Encoder", f"{encoder['kind']}, {encoder['layers']} layers, width {encoder['width']}, {encoder['readout']}"),
+        ("Seed", str(config["seed"])),
+        ("Epoch", f"{metrics['epoch']}, chosen on {PART_NAMES[metrics['selection']]}"),
+        ("Training", f"{metrics['seconds']:.0f} s"),
+        ("Weights", weights),
+        ("Versions", ", ".join(f"{name} {value}" for name, value in config["versions"].items())),
+    ]
+    settings = ", ".join(f"{key}={value}" for key, value in config["data"]["settings"].items())
+    return section(
+        "making",
+        "How it was made",
+        facts(entries),
+        details("Settings", facts([("Hyperparameters", args), ("Training", settings)])),
+    )
+
+
+def _use(config: Values) -> str:
+    lines = ["mphil predict BUNDLE new.csv --out answers.csv"] if config["molecules"] else []
+    lines = lines or ["mphil predict BUNDLE GRAPHS --out answers.csv"]
+    return section("use", "Use it", *(command(line) for line in lines))
+
+
+def _number(value: float | None, digits: int = 3) -> str:
+    return MISSING if value is None else f"{value:.{digits}f}"
+
+
+def _percent(value: float | None) -> str:
+    return MISSING if value is None else f"{100 * value:.1f}{SPACE}%"
+
+
+def _share(count: int | None, total: int) -> str:
+    return MISSING if count is None or not total else f"{count:,} ({100 * count / total:.0f}{SPACE}%)"

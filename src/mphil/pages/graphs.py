@@ -1,0 +1,154 @@
+"""Drawings of graphs, with the nodes that matter set off."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from mphil.errors import DataError
+from mphil.pages.layout import Floats, Integers, layout
+from mphil.pages.palette import paint
+from mphil.pages.svg import picture
+from mphil.pages.text import escape, number
+
+CAPTION = 30
+TITLE = 26
+
+
+@dataclass(frozen=True, eq=False)
+class GraphSample:
+    """A graph to be drawn in a gallery.
+
+    Attributes:
+        n_nodes: number of nodes.
+        edges: (n_edges, 2) pairs of nodes.
+        highlight: nodes that decide the label.
+        caption: line below the drawing.
+    """
+
+    n_nodes: int
+    edges: ArrayLike
+    highlight: Iterable[int] = ()
+    caption: str = ""
+
+
+def draw_graph(
+    n_nodes: int,
+    edges: ArrayLike,
+    *,
+    highlight: Iterable[int] = (),
+    labels: Mapping[int, str] | None = None,
+    size: int = 220,
+    label: str = "",
+) -> str:
+    """One graph as SVG text; the drawing is a function of the graph alone.
+
+    Args:
+        n_nodes: number of nodes.
+        edges: (n_edges, 2) pairs of nodes; both directions or one, loops are left out.
+        highlight: nodes drawn in colour, together with the edges between them.
+        labels: node to the text of its tooltip; its number when absent.
+        size: width and height in pixels.
+        label: what a screen reader says; counts of nodes and edges when empty.
+
+    Example:
+        >>> draw_graph(3, [(0, 1), (1, 2)], highlight=[1]).startswith("<svg")
+        True
+    """
+    pairs = _pairs(n_nodes, edges)
+    chosen = _nodes(n_nodes, highlight)
+    drawing = _drawing(n_nodes, pairs, chosen, labels or {}, size)
+    return picture(drawing, (size, size), label or _counts(n_nodes, pairs, chosen), "graph")
+
+
+def gallery(samples: Sequence[GraphSample], *, title: str = "", columns: int = 4, size: int = 190) -> str:
+    """Graphs in a grid with their captions, as one SVG that stands by itself.
+
+    Args:
+        samples: what to draw, row by row.
+        title: line above the grid.
+        columns: drawings in a row.
+        size: width and height of one drawing in pixels.
+    """
+    if columns < 1:
+        raise DataError(f"a gallery needs at least one column, not {columns}")
+    top = TITLE if title else 0
+    parts = []
+    if title:
+        parts.append(f'<text x="0" y="15" font-size="14" font-weight="600" {paint(fill="ink")}>{escape(title)}</text>')
+    for i, sample in enumerate(samples):
+        x, y = (i % columns) * size, top + (i // columns) * (size + CAPTION)
+        pairs, chosen = _pairs(sample.n_nodes, sample.edges), _nodes(sample.n_nodes, sample.highlight)
+        parts.append(
+            f'<g transform="translate({x} {y})">{_drawing(sample.n_nodes, pairs, chosen, {}, size)}'
+            f'<text x="{size / 2}" y="{size + 14}" text-anchor="middle" {paint(fill="muted")}>'
+            f"{escape(sample.caption)}</text></g>"
+        )
+    rows = -(-len(samples) // columns)
+    width, height = size * min(columns, max(len(samples), 1)), top + rows * (size + CAPTION)
+    return picture("".join(parts), (width, height), title or f"{len(samples)} graphs", "graph")
+
+
+def _drawing(n_nodes: int, pairs: Integers, chosen: set[int], labels: Mapping[int, str], size: int) -> str:
+    place, unit = _fit(layout(n_nodes, pairs), size)
+    radius = float(np.clip(0.24 * unit, 0.8, 7.0))
+    plain = [(a, b) for a, b in pairs.tolist() if not {a, b} <= chosen]
+    strong = [(a, b) for a, b in pairs.tolist() if {a, b} <= chosen]
+    return (
+        f'<path d="{_segments(plain, place)}" stroke-width="{number(max(0.8, radius / 4), 2)}" '
+        f"{paint(stroke='slate', fill='none')}/>"
+        f'<path d="{_segments(strong, place)}" stroke-width="{number(max(1.4, radius / 2), 2)}" '
+        f"{paint(stroke='vermillion', fill='none')}/>"
+        + _dots([v for v in range(n_nodes) if v not in chosen], place, radius, "slate", labels)
+        + _dots(sorted(chosen), place, radius * 1.25, "vermillion", labels)
+    )
+
+
+def _dots(nodes: Sequence[int], place: Floats, radius: float, colour: str, labels: Mapping[int, str]) -> str:
+    dots = "".join(
+        f'<circle cx="{number(place[v, 0], 1)}" cy="{number(place[v, 1], 1)}" r="{number(radius, 2)}">'
+        f"<title>{escape(labels.get(v, f'node {v}'))}</title></circle>"
+        for v in nodes
+    )
+    return f'<g stroke-width="{number(radius / 5, 2)}" {paint(fill=colour, stroke="paper")}>{dots}</g>'
+
+
+def _segments(pairs: Iterable[tuple[int, int]], place: Floats) -> str:
+    point = [f"{number(x, 1)} {number(y, 1)}" for x, y in place]
+    return "".join(f"M{point[a]}L{point[b]}" for a, b in pairs)
+
+
+def _fit(positions: Floats, size: int) -> tuple[Floats, float]:
+    """Scale to the square, centred, and the drawn length of an edge; a tiny graph is not blown up."""
+    if not len(positions):
+        return positions, 1.0
+    low, extent = positions.min(0), np.ptp(positions, axis=0)
+    unit = float(min(0.86 * size / max(extent.max(), 1e-9), size / 6))
+    return (positions - low - extent / 2) * unit + size / 2, unit
+
+
+def _pairs(n_nodes: int, edges: ArrayLike) -> Integers:
+    """(n_edges, 2) distinct pairs a < b."""
+    array: Integers = np.asarray(edges, dtype=np.int64)
+    if not array.size:
+        return np.empty((0, 2), dtype=np.int64)
+    if array.ndim != 2 or array.shape[1] != 2:
+        raise DataError(f"edges must be pairs of shape (n_edges, 2), not {array.shape}; transpose an edge_index")
+    if strange := [v for v in (array.min(), array.max()) if not 0 <= v < n_nodes]:
+        raise DataError(f"an edge names node {strange[0]} of {n_nodes} nodes")
+    unique: Integers = np.unique(np.sort(array[array[:, 0] != array[:, 1]], axis=1), axis=0)
+    return unique
+
+
+def _nodes(n_nodes: int, nodes: Iterable[int]) -> set[int]:
+    chosen = {int(v) for v in nodes}
+    if strange := [v for v in chosen if not 0 <= v < n_nodes]:
+        raise DataError(f"highlight names node {strange[0]} of {n_nodes} nodes")
+    return chosen
+
+
+def _counts(n_nodes: int, pairs: Integers, chosen: set[int]) -> str:
+    return f"graph of {n_nodes} nodes and {len(pairs)} edges" + (f", {len(chosen)} set off" if chosen else "")

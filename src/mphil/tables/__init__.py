@@ -1,0 +1,1 @@
+"""Tables of molecules: read, understood, checked, split and written."""

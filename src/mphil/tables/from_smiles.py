@@ -1,0 +1,211 @@
+"""SMILES in, graph store out: rows that fail are reported, never dropped in silence."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from rdkit import rdBase
+from torch import Tensor
+
+from mphil import limits
+from mphil.chem.batch import PARTIAL
+from mphil.chem.schema import SCHEMAS
+from mphil.errors import DataError, UnknownName, UsageError
+from mphil.graphs.cache import Entry, remember
+from mphil.graphs.features import Features
+from mphil.graphs.store import GraphStore, pointer
+from mphil.progress import row_bar
+from mphil.tables.pool import LOST, Rows, run
+
+FORMAT = 1
+"""Version of what is cached; a change of the arrays or of their meaning is a new one."""
+
+SMALL = 2_000
+"""Rows up to which starting processes, and keeping the result, takes longer than the work."""
+
+OK = "ok"
+
+
+@dataclass(frozen=True, slots=True)
+class RowStatus:
+    """What became of one input row.
+
+    Attributes:
+        row: number of the row, from 0.
+        status: `ok`, `partial` (kept, with the valence check skipped) or the code of a refusal: not in the store.
+        message: why, empty when all is well.
+    """
+
+    row: int
+    status: str
+    message: str = ""
+
+    @property
+    def kept(self) -> bool:
+        """Whether the row is in the store."""
+        return self.status in (OK, PARTIAL)
+
+
+def molecule_store(
+    smiles: Sequence[str],
+    y: ArrayLike | Tensor | None,
+    *,
+    env: ArrayLike | Tensor | None = None,
+    schema: Literal["good", "drugood"] = "good",
+    lenient: bool = False,
+    workers: int | None = None,
+    extras: Mapping[str, ArrayLike | Tensor] | None = None,
+    progress: bool = True,
+) -> tuple[GraphStore, list[RowStatus]]:
+    """Read and featurise molecules, in several processes when there are many.
+
+    The graphs are kept in the cache under the hash of the SMILES and of everything else they depend on, so that the
+    second time costs the reading of a file. Labels are not part of that.
+
+    Args:
+        smiles: one molecule a row.
+        y: (n_rows,) or (n_rows, n_tasks) labels, NaN = missing; None when there are none.
+        env: (n_rows,) environment numbers, -1 = unknown.
+        schema: which features.
+        lenient: keep molecules with a valence that RDKit does not know.
+        workers: processes; 0 works in this one, None chooses by the number of rows and cores.
+        extras: further values, a row each.
+        progress: show a bar when there is a terminal.
+
+    Returns:
+        the store of the rows that could be read, whose `index` is the row number, and the status of every row.
+
+    Example:
+        >>> store, rows = molecule_store(["CCO", "C C"], [1, 0])
+        >>> store.index.tolist(), [row.status for row in rows]
+        ([0], ['ok', 'whitespace'])
+    """
+    if schema not in SCHEMAS:
+        raise UnknownName("feature schema", schema, SCHEMAS)
+    rows = _texts(smiles)
+    values = {
+        "y": torch.full((len(rows), 1), float("nan")) if y is None else _labels(y),
+        "env": torch.full((len(rows),), -1) if env is None else torch.as_tensor(np.asarray(env)).long(),
+        **{_row_name(name): torch.as_tensor(np.asarray(value)) for name, value in (extras or {}).items()},
+    }
+    for name, value in values.items():
+        if len(value) != len(rows):
+            raise DataError(f"{name} has {len(value)} rows, the SMILES are {len(rows)}; give one for each")
+    found = _ask("graphs", rows, {"schema": schema, "lenient": lenient}, workers, progress)
+    status = _statuses(len(rows), found.report)
+    kept = torch.tensor([row.row for row in status if row.kept], dtype=torch.long)
+    if len(kept) < len(rows):
+        values = {name: value[kept] for name, value in values.items()}
+    store = graph_store(
+        found.arrays,
+        schema,
+        y=values.pop("y"),
+        env=values.pop("env"),
+        index=kept,
+        extras=values,
+        smiles=[smiles[row] for row in kept.tolist()],
+    )
+    return store, status
+
+
+def graph_store(arrays: Mapping[str, NDArray[Any]], schema: str, **facts: Any) -> GraphStore:
+    """The answer of a job that makes graphs as a store.
+
+    Args:
+        arrays: `x`, `edge_index`, `edge_attr`, `n_nodes` and `n_edges` of all molecules, one behind the other.
+        schema: short name of the feature set.
+        facts: what else the store holds of each molecule: `y`, `env`, `index`, `smiles`, `extras`.
+    """
+    x, edge_index, edge_attr, n_nodes, n_edges = (
+        torch.from_numpy(arrays[name]) for name in ("x", "edge_index", "edge_attr", "n_nodes", "n_edges")
+    )
+    chosen = SCHEMAS[schema]
+    return GraphStore(
+        x=x,
+        edge_index=edge_index,
+        edge_attr=edge_attr,
+        node_ptr=pointer(n_nodes),
+        edge_ptr=pointer(n_edges),
+        node_features=Features(chosen.kind, chosen.atom_sizes, chosen.name),
+        edge_features=Features(chosen.kind, chosen.bond_sizes, chosen.name),
+        **facts,
+    )
+
+
+def molecule_scaffolds(
+    smiles: Sequence[str], *, lenient: bool = False, workers: int | None = None, progress: bool = True
+) -> list[str | None]:
+    """The Bemis-Murcko scaffold of each row, empty for a molecule without rings and None for a row that is refused.
+
+    Processes and cache are used as by `molecule_store`.
+
+    Example:
+        >>> molecule_scaffolds(["Cc1ccccc1", "CCO", "C C"])
+        ['c1ccccc1', '', None]
+    """
+    rows = _texts(smiles)
+    found = _ask("scaffolds", rows, {"lenient": lenient}, workers, progress)
+    text, ends = found.arrays["text"].tobytes().decode("ascii"), np.cumsum(found.arrays["length"]).tolist()
+    parts = iter([text[start:end] for start, end in zip([0, *ends], ends, strict=False)])
+    return [next(parts) if row.kept else None for row in _statuses(len(rows), found.report)]
+
+
+def _ask(job: str, rows: Rows, options: Mapping[str, Any], workers: int | None, progress: bool) -> Entry:
+    """The answer to a job, from the cache when it is there."""
+    if workers is None:
+        workers = 0 if len(rows) <= SMALL else len(os.sched_getaffinity(0))
+    if workers < 0:
+        raise UsageError(f"workers must be 0 or more, not {workers}")
+
+    def build() -> Entry:
+        with row_bar(f"reading {job}", len(rows), progress and len(rows) > SMALL) as advance:
+            batch = run(job, rows, options, workers=workers, advance=advance)
+        return Entry(batch.arrays, batch.issues, lasting=not any(issue.status in LOST for issue in batch.issues))
+
+    return build() if len(rows) <= SMALL else remember(job, _key(job, rows, options), build)
+
+
+def _key(job: str, rows: Rows, options: Mapping[str, Any]) -> str:
+    """Hash of all that an answer depends on."""
+    bounds = [limits.MAX_SMILES_LENGTH, limits.MAX_ATOMS, limits.MAX_CHARGE]
+    facts = {"format": FORMAT, "rdkit": rdBase.rdkitVersion, "job": job, "options": dict(options), "limits": bounds}
+    if "schema" in options:
+        facts["schema"] = SCHEMAS[options["schema"]].name
+    encoded = [text.encode("utf-8", "surrogatepass") for text in rows]
+    sha = hashlib.sha256(json.dumps(facts, sort_keys=True).encode())
+    sha.update(np.array([len(data) for data in encoded], "<i8").tobytes())
+    sha.update(b"".join(encoded))
+    return sha.hexdigest()
+
+
+def _statuses(n_rows: int, issues: Sequence[Sequence[Any]]) -> list[RowStatus]:
+    status = [RowStatus(row, OK) for row in range(n_rows)]
+    for row, code, message in issues:
+        status[row] = RowStatus(row, code, message)
+    return status
+
+
+def _texts(smiles: Sequence[str]) -> list[str]:
+    """Rows as text; whatever else a table may hold (None, NaN, a number) is a row with nothing in it."""
+    if isinstance(smiles, str):
+        raise UsageError("molecules come as a sequence of SMILES; for a single one, put it into a list")
+    return [text if isinstance(text, str) else "" for text in smiles]
+
+
+def _labels(y: ArrayLike | Tensor) -> Tensor:
+    labels = torch.as_tensor(np.asarray(y), dtype=torch.float32)
+    return labels.unsqueeze(1) if labels.dim() == 1 else labels
+
+
+def _row_name(name: str) -> str:
+    if name.startswith(("node_", "edge_")) or name in ("y", "env"):
+        raise UsageError(f"{name!r} cannot be the name of a value per row; choose another")
+    return name

@@ -1,0 +1,201 @@
+"""A column of labels as it stands in a table: words, numbers in any writing, measurements with a threshold."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mphil.errors import DataError
+from mphil.tables.labels import MOSTLY, Coded, Target, as_number, is_missing, normal_label, read_target
+from mphil.tables.numbers import Mark, Measured, decimal_mark, read_measured
+
+INACTIVE, ACTIVE = "inactive", "active"
+USUAL = 6.5
+"""Threshold of a negative logarithm of a concentration in mol/l."""
+
+_LOGARITHM = re.compile(r"^p(IC|EC|AC|GI|XC|K|MIC|CHEMBL)", re.IGNORECASE)
+_CONCENTRATION = re.compile(r"(IC|EC|GI|AC|LC|LD|CC)_?\d\d|^K[id]\b|^MIC", re.IGNORECASE)
+SHOWN = 3
+
+
+@dataclass(frozen=True)
+class Threshold:
+    """Where a measurement becomes a class.
+
+    Attributes:
+        value: the threshold.
+        below: whether active is at or below it; else at or above.
+    """
+
+    value: float
+    below: bool = False
+
+    def label(self, measured: Measured) -> float:
+        """1 for active, 0 for inactive, NaN when a bound such as `>5` leaves it open.
+
+        Example:
+            >>> [Threshold(6.5).label(Measured(*one)) for one in ((6.5, ""), (7.0, ">"), (5.0, ">"), (6.5, "<"))]
+            [1.0, 1.0, nan, 0.0]
+        """
+        value, bound = measured
+        if not bound:
+            return float(value <= self.value if self.below else value >= self.value)
+        decided = value >= self.value if bound == ">" else value <= self.value
+        return float((bound == ">") != self.below) if decided else float("nan")
+
+    def __str__(self) -> str:
+        return f"{'<=' if self.below else '>='} {self.value:g}"
+
+
+Wanted = Literal["", "classification", "regression"]
+"""What is to be learned from a column: classes, measured numbers, or what it looks like."""
+
+
+def read_cells(
+    name: str, column: Coded, threshold: Threshold | None = None, wanted: Wanted = ""
+) -> tuple[Target, tuple[str, ...]]:
+    """Understand a column of labels.
+
+    Args:
+        name: of the column.
+        column: (n,) its cells, without blanks around them.
+        threshold: makes classes of a measurement.
+        wanted: whether it has classes or measurements; by what it looks like when empty.
+
+    Returns:
+        the labels, and what was assumed about how many cells, in sentences.
+
+    Raises:
+        DataError: a threshold or a regression for a column that is no measurement, or classes for one that is.
+    """
+    counts = dict(zip(column.texts, np.bincount(column.array() + 1, minlength=len(column.texts) + 1)[1:], strict=True))
+    present = [text for text in column.texts if not is_missing(text)]
+    mark = decimal_mark(present)
+    measured = {text: found for text in present if (found := read_measured(text, mark)) is not None}
+    total = sum(counts[text] for text in present)
+    numeric = bool(measured) and sum(counts[text] for text in measured) >= MOSTLY * total
+    notes = _missing_note(name, [text for text in column.texts if is_missing(text)], counts)
+    if numeric:
+        notes += _writing_note(name, measured, counts, mark)
+    if (threshold or wanted == "regression") and not numeric:
+        strange = next((text for text in present if text not in measured), "nothing")
+        option = "--threshold" if threshold else "--task regression"
+        raise DataError(f"{option} goes with a column of numbers; {name!r} holds {strange[:40]!r}")
+    if threshold:
+        target, told = _divided(name, column, measured, threshold)
+        return target, (*notes, told)
+    plain = {text: repr(found.value) for text, found in measured.items() if numeric}
+    normal = [normal_label(plain.get(text, text)) for text in (*column.texts, "")]
+    labels = Coded()
+    labels.extend(normal[code] for code in column.codes)
+    target = read_target(name, labels)
+    values = [found.value for found in measured.values()]
+    # A class is never below or above something.
+    measurement = numeric and (target.kind == "continuous" or any(found.bound for found in measured.values()))
+    if measurement and wanted == "classification":
+        raise DataError(f"{name!r} is a measurement, not a class: {_hint(name, values)}")
+    if measurement or wanted == "regression":
+        notes += _bound_note(name, measured, counts)
+        if not wanted:
+            notes.append(f"target {name!r} is a measurement, so this is a regression: {_hint(name, values)}")
+        return _as_measured(name, column, measured), tuple(notes)
+    if target.kind == "multiclass" and numeric and not wanted:
+        told = f"{len(target.classes)} different whole numbers are taken as classes"
+        notes.append(f"target {name!r}: {told}; --task regression takes them as measurements")
+    if target.kind == "binary":
+        target = replace(target, classes=_spelled(normal, counts, measured))
+    return target, tuple(notes)
+
+
+def _as_measured(name: str, column: Coded, measured: Mapping[str, Measured]) -> Target:
+    """The column as numbers in their own unit; `>10` is taken as 10."""
+    lookup = np.full(len(column.texts) + 1, np.nan)
+    strange: NDArray[np.bool_] = np.zeros(len(column.texts) + 1, bool)
+    for text, code in column.texts.items():
+        if text in measured:
+            lookup[code] = measured[text].value
+        else:
+            strange[code] = not is_missing(text)
+    codes = column.array()
+    return Target(name, "continuous", (), lookup[codes], tuple(np.flatnonzero(strange[codes]).tolist()))
+
+
+def _bound_note(name: str, measured: Mapping[str, Measured], counts: Mapping[str, int]) -> list[str]:
+    bounded = [text for text, found in measured.items() if found.bound]
+    if not bounded:
+        return []
+    count = sum(counts[text] for text in bounded)
+    value = measured[bounded[0]].value
+    return [f"target {name!r}: these {count:,} are taken as measured numbers, {bounded[0]!r} as {value:g}"]
+
+
+def _divided(name: str, column: Coded, measured: Mapping[str, Measured], threshold: Threshold) -> tuple[Target, str]:
+    lookup = np.full(len(column.texts) + 1, np.nan)
+    strange: NDArray[np.bool_] = np.zeros(len(column.texts) + 1, bool)
+    for text, code in column.texts.items():
+        if text in measured:
+            lookup[code] = threshold.label(measured[text])
+        else:
+            strange[code] = not is_missing(text)
+    codes = column.array()
+    y = lookup[codes]
+    known = np.isin(codes, [column.texts[text] for text in measured])
+    told = f"target {name!r}: active is {threshold}: {int((y == 1).sum()):,} active, {int((y == 0).sum()):,} inactive"
+    if undecided := int((known & np.isnan(y)).sum()):
+        told += f"; {undecided:,} with < or > that could be either have no label"
+    return Target(name, "binary", (INACTIVE, ACTIVE), y, tuple(np.flatnonzero(strange[codes]).tolist())), told
+
+
+def _spelled(normal: Sequence[str], counts: Mapping[str, int], numbers: Container[str]) -> tuple[str, str]:
+    """What the table calls no and yes, by the most frequent spelling; 0 and 1 when these are numbers.
+
+    Args:
+        normal: the label of each different text.
+        counts: these texts, in the same order, to their rows.
+        numbers: those of them that are numbers.
+    """
+    names = []
+    for label in ("0", "1"):
+        words = {text: count for (text, count), found in zip(counts.items(), normal, strict=False) if found == label}
+        word = max(words, key=lambda text: (words[text], text), default=label)
+        names.append(label if word in numbers else word)
+    return names[0], names[1]
+
+
+def _missing_note(name: str, words: Sequence[str], counts: Mapping[str, int]) -> list[str]:
+    if not words:
+        return []
+    shown = ", ".join(repr(word) for word in words[:SHOWN])
+    return [f"target {name!r}: {sum(counts[word] for word in words):,} cells ({shown}) read as missing"]
+
+
+def _writing_note(name: str, measured: Mapping[str, Measured], counts: Mapping[str, int], mark: Mark) -> list[str]:
+    """How many numbers were not in plain writing, with the first of them."""
+    notes = []
+    changed = [text for text, found in measured.items() if not found.bound and as_number(text) is None]
+    bounded = [text for text, found in measured.items() if found.bound]
+    if changed:
+        what = "a decimal comma" if mark == "," else "thousands separators or signs"
+        notes.append(
+            f"target {name!r}: {sum(counts[text] for text in changed):,} numbers with {what}, such as {changed[0]!r} "
+            f"read as {measured[changed[0]].value:g}"
+        )
+    if bounded:
+        notes.append(
+            f"target {name!r}: {sum(counts[text] for text in bounded):,} numbers with < or >, such as {bounded[0]!r}"
+        )
+    return notes
+
+
+def _hint(name: str, values: Sequence[float]) -> str:
+    """How classes could be made of a measurement."""
+    low, high, middle = min(values), max(values), float(np.median(values))
+    below = bool(_CONCENTRATION.search(name)) and not _LOGARITHM.search(name)
+    usual = _LOGARITHM.search(name) and low < USUAL < high
+    told = f"--threshold {USUAL if usual else float(f'{middle:.2g}'):g}{' --active-below' if below else ''}"
+    return f"its values go from {low:g} to {high:g}; {told} would make classes of it"

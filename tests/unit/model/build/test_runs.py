@@ -1,0 +1,137 @@
+"""Runs on benchmarks end in bundles."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+import mphil
+from mphil.model.bundle import read_bundle
+from mphil.errors import IntegrityError, UsageError
+from mphil.methods import evaluating
+from mphil.model.build.runs import evaluate_bundle, write_run_bundle
+from tests.command import call
+
+SETTINGS = {"encoder": {"width": 8, "layers": 2}, "train": {"epochs": 2, "batch_size": 24}}
+
+
+@pytest.fixture(scope="module")
+def graphs(tmp_path_factory):
+    """A run on graphs that are no molecules, with its bundle."""
+    folder = tmp_path_factory.mktemp("graphs") / "run"
+    run = mphil.train("good-motif-basis", "mphil", benchmark={"graphs": 150}, out=folder, **SETTINGS)
+    return run, run.folder / "bundle"
+
+
+@pytest.fixture(scope="module")
+def molecules(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("molecules") / "run"
+    run = mphil.train("decoy-scaffold", "erm", benchmark={"graphs": 150}, out=folder, **SETTINGS)
+    return run, run.folder / "bundle"
+
+
+def test_the_bundle_has_the_chosen_weights_and_scores(graphs):
+    run, path = graphs
+    bundle = read_bundle(path)
+    assert path == run.folder / "bundle"
+    assert (bundle.config.molecules, bundle.config.selection) == (None, "ood_val")
+    assert bundle.config.data["benchmark"] == run.config.benchmark.model_dump()
+    assert bundle.config.classes == run.benchmark.classes
+    scores = run.scores["ood_val"]
+    assert bundle.metrics["scores"] == {"mphil": {part: scores[part] for part in ("id_test", "ood_test")}}
+    assert evaluate_bundle(path) == (scores, "accuracy", "ood_val")
+
+
+def test_a_bundle_of_molecules_reads_molecules(molecules):
+    run, path = molecules
+    predictor, data = mphil.load(path), run.benchmark
+    part = data.store.select(data.split.ood_test[:6])
+    by_smiles, by_store, by_pyg = (predictor.predict(given) for given in (list(part.smiles), part, part.to_pyg()))
+    assert by_smiles.status == ["ok"] * 6
+    np.testing.assert_array_equal(by_smiles.probability, by_store.probability)
+    np.testing.assert_array_equal(by_smiles.probability, by_pyg.probability)
+    with evaluating(run.method):
+        expected = run.method.predict(part.batch(torch.arange(6))).numpy()
+    found = predictor.outputs(predictor.read(list(part.smiles)).store).logits
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-6)
+    assert evaluate_bundle(path)[0] == run.scores["ood_val"]
+
+
+class TestGraphs:
+    def test_a_store_and_pyg_graphs_are_the_same(self, graphs):
+        run, path = graphs
+        predictor, data = mphil.load(path), run.benchmark
+        part = data.store.select(data.split.ood_test[:6])
+        by_store, by_pyg = predictor.predict(part), predictor.predict(part.to_pyg())
+        np.testing.assert_array_equal(by_store.probability, by_pyg.probability)
+        assert by_store.status == ["ok"] * 6
+
+    def test_the_folder_of_the_run_will_do(self, graphs):
+        run, path = graphs
+        assert mphil.load(run.folder).bundle.digest == read_bundle(path).digest
+
+    def test_other_features_are_refused(self, graphs):
+        other = mphil.benchmark("decoy-scaffold", graphs=60).store[:2]
+        with pytest.raises(UsageError, match="the node features of these graphs are categorical"):
+            mphil.load(graphs[1]).predict(other.to_pyg())
+
+    def test_molecules_are_refused_with_what_it_takes(self, graphs, tmp_path):
+        table = tmp_path / "new.csv"
+        table.write_text("smiles\nCCO\nCCN\n")
+        for words in (("predict", graphs[1], "CCO"), ("predict", graphs[1], table), ("explain", graphs[1], "CCO")):
+            ended = call(*words)
+            assert ended.code == 2, ended.out
+            assert "takes graphs" in ended.err or "give it graphs" in ended.err
+
+
+def test_molecules_without_smiles_are_refused(molecules):
+    graph = mphil.benchmark("good-motif-basis", graphs=60).store[:1]
+    with pytest.raises(UsageError, match="these graphs carry no SMILES"):
+        mphil.load(molecules[1]).predict(graph)
+
+
+def test_test_parts_that_must_not_be_scored_are_not(tmp_path):
+    settings = {"encoder": {"width": 4}, "train": {"epochs": 1, "batch_size": 24, "scored": "validation"}}
+    run = mphil.train("good-motif-basis", "erm", benchmark={"graphs": 120}, out=tmp_path / "run", **settings)
+    bundle = read_bundle(run.folder / "bundle")
+    assert bundle.config.data["parts"]["ood_test"] == 0
+    assert bundle.metrics["scores"] == {"erm": {"id_test": None, "ood_test": None}}
+
+
+def test_a_run_without_a_folder_has_nowhere_to_write():
+    run = mphil.train("good-motif-basis", "erm", benchmark={"graphs": 120}, **SETTINGS)
+    with pytest.raises(UsageError, match="the run has no folder"):
+        write_run_bundle(run)
+
+
+class TestCommands:
+    def test_train_writes_a_bundle_and_evaluate_takes_it(self, tmp_path):
+        sets = ("benchmark.graphs=120", "encoder.width=4", "train.epochs=1", "train.batch_size=24")
+        words = [word for text in sets for word in ("--set", text)]
+        ended = call("train", "--benchmark", "good-motif-basis", "--method", "erm", *words, "--out", tmp_path / "run")
+        assert f"bundle: {tmp_path / 'run' / 'bundle'}" in ended.out
+        by_run, by_bundle = call("evaluate", tmp_path / "run"), call("evaluate", tmp_path / "run" / "bundle")
+        assert by_run.out == by_bundle.out != ""
+        before = read_bundle(tmp_path / "run" / "bundle").digest
+        assert call("resume", tmp_path / "run").code == 0
+        assert read_bundle(tmp_path / "run" / "bundle").digest == before
+        assert call("predict", tmp_path / "run", "--part", "id_test").code == 0
+
+    def test_a_bundle_holds_one_epoch(self, graphs):
+        ended = call("evaluate", graphs[1], "--selection", "id_val")
+        assert (ended.code, "a bundle holds one epoch" in ended.err) == (2, True)
+
+    def test_a_training_on_a_file_goes_on_by_its_own_command(self, product):
+        ended = call("resume", product.folder)
+        assert (ended.code, "give the same `mphil train FILE` command again" in ended.err) == (2, True)
+
+    def test_a_bundle_of_a_file_is_not_evaluated_on_a_benchmark(self, product):
+        with pytest.raises(UsageError, match="was trained on a file, not on a benchmark"):
+            evaluate_bundle(product.path)
+
+    def test_other_data_are_named(self, graphs, monkeypatch):
+        other = mphil.benchmark("good-motif-basis", graphs=90)
+        monkeypatch.setattr("mphil.model.build.runs.benchmark", lambda name, **args: other)
+        with pytest.raises(IntegrityError, match="the data of good-motif-basis are not those of the training"):
+            evaluate_bundle(graphs[1])

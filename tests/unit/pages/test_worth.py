@@ -1,0 +1,48 @@
+from __future__ import annotations
+
+import pytest
+
+from mphil.pages.worth import verdict_section, weighted_section
+
+
+def words(inside: tuple[int, float | None], outside: tuple[int, float | None]) -> dict:
+    def one(labels: int, error: float | None) -> dict:
+        return {"rows": labels, "labels": labels, "error": error, "score": None if error is None else 1 - error}
+
+    return {"in domain": one(*inside), "borderline": one(0, None), "out of domain": one(*outside)}
+
+
+def metrics(both: dict) -> dict:
+    return {"metric": "roc_auc", "trust": {"verdicts": {"id_test": both, "both": both}}}
+
+
+@pytest.mark.parametrize(
+    ("inside", "outside", "told"),
+    [
+        ((400, 0.1), (200, 0.3), "The verdict warns of errors."),
+        ((400, 0.1), (40, 0.15), "no more than chance"),
+        ((400, 0.4), (200, 0.1), "does not warn of errors"),
+        ((400, 0.1), (3, 0.3), "Fewer than 20 labelled test rows are out of domain"),
+        ((5, 0.1), (300, 0.3), "Fewer than 20 labelled test rows are in domain"),
+    ],
+)
+def test_the_lesson(inside, outside, told):
+    page = verdict_section(metrics(words(inside, outside)))
+    assert told in page
+    assert "Both tests" in page
+
+
+def test_what_was_not_measured_is_no_section():
+    assert verdict_section({"metric": "roc_auc", "trust": {}}) == ""
+    assert weighted_section({"trust": {"weighted": {"id_test": None}}}, {"conformal": {"alpha": 0.1}}) == ""
+    assert weighted_section({"trust": {}}, {"conformal": None}) == ""
+
+
+def test_plain_and_weighted_sets_side_by_side():
+    weighted = {"labels": 9, "covered": 0.875, "size": 1.5, "unsupported": 0.25, "effective_rows": 31.4}
+    parts = {"ood_test": {"coverage": {"covered": 0.75, "size": 1.2}}}
+    page = weighted_section(
+        {"trust": {"weighted": {"ood_test": weighted}, "parts": parts}}, {"conformal": {"alpha": 0.1}}
+    )
+    for shown in ("75.0\N{NO-BREAK SPACE}%", "87.5\N{NO-BREAK SPACE}%", "1.20", "1.50", "25.0", ">31<"):
+        assert shown in page

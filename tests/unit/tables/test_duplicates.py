@@ -1,0 +1,101 @@
+"""Rows of one molecule: merged when they agree, dealt with as told when they do not."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mphil.errors import UnknownName
+from mphil.tables.audit import find_duplicates
+from mphil.tables.duplicates import RULES, settle_duplicates
+from mphil.tables.labels import Coded, Target
+from mphil.tables.survey import Survey
+
+NAN = float("nan")
+
+
+def survey(keys, *labels, external=None):
+    coded = Coded()
+    coded.extend(keys)
+    row = np.arange(len(keys))
+    targets = tuple(Target(f"t{i}", "binary", ("0", "1"), np.array(y, float)) for i, y in enumerate(labels))
+    outside = None if external is None else np.array(external)
+    return Survey(len(keys), row, row + 2, coded, row, None, targets, external=outside)
+
+
+def settled(rule, keys, *labels, **options):
+    made = settle_duplicates(survey(keys, *labels, **options), rule)
+    assert made.survey.row.tolist() == made.positions.tolist()
+    return made.survey
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_rows_that_agree_are_merged(rule):
+    made = settled(rule, "abab", [1, 0, 1, NAN], [NAN, 1, 0, 1])
+    assert made.row.tolist() == [0, 1]
+    np.testing.assert_array_equal(made.y, [[1, 0], [0, 1]])
+    assert [tuple(one) for one in made.merged] == [(2, 4, "", 0), (3, 5, "", 1)]
+    assert (made.assumed, made.bad) == (("2 rows merged into another row of the same molecule",), ())
+
+
+def test_contradictions():
+    keys, y = "aaabbc", [1, 0, 1, 0, 1, 1]
+    assert settled("keep", keys, y).row.tolist() == [0, 1, 2, 3, 4, 5]
+    dropped = settled("drop", keys, y)
+    assert dropped.row.tolist() == [5]
+    assert [(bad.row, bad.status) for bad in dropped.bad] == [(row, "contradiction") for row in range(5)]
+    assert "(lines 2, 3, 4) contradict each other: dropped" in dropped.bad[0].message
+    most = settled("majority", keys, y)
+    assert (most.row.tolist(), most.y.ravel().tolist()) == ([0, 5], [1, 1])
+    assert "no label has a majority" in most.bad[0].message
+    assert most.assumed[1] == (
+        "2 molecules have labels that contradict each other: the majority decides, and 2 rows without one are dropped "
+        "(--duplicates)"
+    )
+
+
+def test_a_contradiction_in_one_task_costs_that_label_only():
+    made = settled("majority", "aa", [0, 1], [1, 1])
+    np.testing.assert_array_equal(made.y, [[NAN, 1]])
+
+
+def test_rows_of_a_test_set_stay_there():
+    made = settled("majority", "aaa", [1, 1, 0], external=[False, True, True])
+    assert made.row.tolist() == [0]
+    assert [bad.row for bad in made.bad] == [1, 2]
+
+
+def test_an_unknown_rule():
+    with pytest.raises(UnknownName, match="majority"):
+        settle_duplicates(survey("a", [1]), "majorty")
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from("abcd"), st.sampled_from([0.0, 1.0, NAN])), min_size=1, max_size=30),
+    st.sampled_from(RULES),
+)
+def test_every_row_is_somewhere_and_only_keep_leaves_duplicates(rows, rule):
+    keys, y = zip(*rows, strict=True)
+    made = settled(rule, keys, y)
+    places = [*made.row.tolist(), *(one.row for one in made.merged), *(bad.row for bad in made.bad)]
+    assert sorted(places) == list(range(len(rows)))
+    if rule != "keep":
+        assert not find_duplicates(made.keys.array(), made.y).groups
+
+
+def test_measurements_are_merged_to_their_median():
+    given = survey("aabbc", [1.0, 4.0, NAN, 2.0, 9.0], [1.0, 1.0, 0.0, 5.0, 7.0])
+    measured = tuple(replace(target, kind="continuous", classes=()) for target in given.targets)
+    made = settle_duplicates(replace(given, targets=measured), "majority").survey
+    np.testing.assert_array_equal(made.y, [[2.5, 1.0], [2.0, 2.5], [9.0, 7.0]])
+    assert "2 molecules have labels that contradict each other: the median of their measurements" in made.assumed[1]
+    assert len(settle_duplicates(replace(given, targets=measured), "drop").survey) == 1
+
+
+def test_splits_balance_measurements_by_their_median():
+    given = survey("abcd", [1.0, 0.0, NAN, 1.0], [3.0, 9.0, 1.0, NAN])
+    first, second = given.targets
+    mixed = replace(given, targets=(first, replace(second, kind="continuous", classes=())))
+    np.testing.assert_array_equal(mixed.strata, [[1, 0], [0, 1], [NAN, 0], [1, NAN]])

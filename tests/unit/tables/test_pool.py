@@ -1,0 +1,134 @@
+"""Processes that read molecules, and rows that are the end of them."""
+
+import numpy as np
+import pytest
+
+import mphil.tables.pool as pool
+from mphil.tables.pool import Crew, Worker, run
+
+ROWS = ["CCO", "C C", "c1ccccc1", "", "[CH9]", "C[C@H](N)C(=O)O", "O"] * 30
+OPTIONS = {"schema": "good", "lenient": False}
+
+
+def assert_same(one, other):
+    assert one.issues == other.issues
+    assert one.arrays.keys() == other.arrays.keys()
+    for name, array in other.arrays.items():
+        np.testing.assert_array_equal(one.arrays[name], array)
+        assert one.arrays[name].dtype == array.dtype
+
+
+@pytest.fixture
+def small_chunks(monkeypatch):
+    monkeypatch.setattr(pool, "CHUNK", 16)
+
+
+@pytest.mark.usefixtures("small_chunks")
+@pytest.mark.parametrize(("job", "options"), [("graphs", OPTIONS), ("scaffolds", {"lenient": True})])
+def test_processes_give_the_same_bits_in_the_same_order(job, options):
+    done: list[int] = []
+    alone = run(job, ROWS, options, workers=0)
+    together = run(job, ROWS, options, workers=2, advance=done.append)
+    assert_same(together, alone)
+    assert sum(done) == len(ROWS)
+    assert len(done) == -(-len(ROWS) // 16)
+
+
+def test_no_rows():
+    for workers in (0, 2):
+        batch = run("graphs", [], OPTIONS, workers=workers)
+        assert batch.issues == []
+        assert batch.arrays["x"].shape == (0, 9)
+
+
+# A worker that dies on one molecule and stalls on another; everything else is done as by the real one.
+DEADLY = """
+import os, time
+import mphil.chem.worker as worker
+true = worker.answer
+def answer(message):
+    if "CCCCl" in message["smiles"]:
+        os.abort()
+    if "CCCBr" in message["smiles"]:
+        time.sleep(60)
+    return true(message)
+worker.answer = answer
+worker.main()
+"""
+
+
+@pytest.fixture
+def deadly(monkeypatch):
+    """The processes that were started."""
+    true, started = pool.subprocess.Popen, []
+
+    def popen(command, **options):
+        started.append(true([command[0], "-c", DEADLY], **options))
+        return started[-1]
+
+    monkeypatch.setattr(pool.subprocess, "Popen", popen)
+    return started
+
+
+@pytest.mark.usefixtures("deadly", "small_chunks")
+def test_a_row_that_kills_its_process_is_the_only_one_lost():
+    rows = ["CCO"] * 5 + ["CCCCl"] + ["CC", "C C"]
+    batch = run("graphs", rows, OPTIONS, workers=1)
+    assert [(issue.row, issue.status) for issue in batch.issues] == [(5, "crash"), (7, "whitespace")]
+    assert batch.arrays["n_nodes"].tolist() == [3] * 5 + [2]
+
+
+@pytest.mark.usefixtures("deadly")
+def test_a_row_that_never_ends_is_the_only_one_lost(monkeypatch):
+    monkeypatch.setattr(pool, "WORKER_SECONDS", 1.0)
+    batch = run("graphs", ["CCO", "CCCBr", "CC"], OPTIONS, workers=1)
+    assert [(issue.row, issue.status) for issue in batch.issues] == [(1, "timeout")]
+    assert batch.arrays["n_nodes"].tolist() == [3, 2]
+
+
+def test_a_process_that_does_not_start_is_an_error_and_not_a_bad_row(monkeypatch):
+    true = pool.subprocess.Popen
+    monkeypatch.setattr(
+        pool.subprocess,
+        "Popen",
+        lambda command, **options: true([command[0], "-c", "raise SystemExit('no such luck')"], **options),
+    )
+    with pytest.raises(RuntimeError, match="no such luck"):
+        run("graphs", ROWS, OPTIONS, workers=1)
+
+
+def test_a_fault_of_ours_is_an_error_and_not_a_bad_row():
+    with pytest.raises(RuntimeError, match="KeyError"):
+        run("graphs", ROWS, {"schema": "none", "lenient": False}, workers=1)
+
+
+def test_giving_up_ends_the_processes(deadly):
+    class GiveUp(Exception):
+        pass
+
+    def advance(done):
+        raise GiveUp
+
+    with pytest.raises(GiveUp):
+        run("graphs", ["C"] * pool.CHUNK + ["CCCBr"] * pool.CHUNK * 3, OPTIONS, workers=2, advance=advance)
+    assert deadly
+    assert all(process.poll() is not None for process in deadly)
+
+
+def test_a_closed_worker_starts_nothing():
+    worker = Worker()
+    worker.close()
+    with pytest.raises(RuntimeError, match="closed"):
+        worker.ask("graphs", ["C"], OPTIONS)
+
+
+@pytest.mark.usefixtures("small_chunks")
+def test_a_crew_answers_again_and_again_in_any_order(deadly):
+    expected = run("graphs", ROWS[:50], OPTIONS, workers=0)
+    with Crew(2) as crew:
+        works = [crew.begin("graphs", ROWS[:50], OPTIONS) for _ in range(3)]
+        for work in reversed(works):
+            assert_same(work.finish(), expected)
+        assert_same(crew.begin("graphs", [], OPTIONS).finish(), run("graphs", [], OPTIONS, workers=0))
+        assert len(deadly) == 2
+    assert all(process.poll() is not None for process in deadly)

@@ -1,0 +1,178 @@
+"""Metrics against scikit-learn, ties and missing labels included."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from scipy.stats import spearmanr
+from sklearn.metrics import (
+    accuracy_score,
+    average_precision_score,
+    mean_absolute_error,
+    r2_score,
+    roc_auc_score,
+    root_mean_squared_error,
+)
+
+from mphil.errors import DataError
+from mphil.task import Task
+from mphil.training.metrics import accuracy, average_precision, mae, r2, rmse, roc_auc, score, spearman
+
+NAN = float("nan")
+FINITE = st.floats(-1e6, 1e6, allow_nan=False)
+few = settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+TIED = st.integers(-2, 2).map(float)
+
+
+@st.composite
+def scored_labels(draw):
+    """Scores (many of them equal, in half of the examples) with labels of both classes."""
+    labels = draw(st.lists(st.integers(0, 1), min_size=2, max_size=60).filter(lambda y: 0 < sum(y) < len(y)))
+    values = draw(st.sampled_from([FINITE, TIED]))
+    scores = draw(st.lists(values, min_size=len(labels), max_size=len(labels)))
+    return np.array(scores), np.array(labels, dtype=float)
+
+
+@given(scored_labels())
+@settings(few, max_examples=120)
+def test_ranking_metrics_equal_scikit_learn(case):
+    scores, labels = case
+    assert roc_auc(scores, labels) == pytest.approx(roc_auc_score(labels, scores), abs=1e-9)
+    assert average_precision(scores, labels) == pytest.approx(average_precision_score(labels, scores), abs=1e-9)
+
+
+@pytest.mark.parametrize("levels", [3, 1000, 10**9])
+def test_ranking_metrics_equal_scikit_learn_at_size(levels):
+    generator = np.random.default_rng(levels)
+    labels = (generator.random(50_000) < 0.03).astype(float)
+    scores = np.floor(generator.normal(labels) * levels) / levels
+    assert roc_auc(scores, labels) == pytest.approx(roc_auc_score(labels, scores), abs=1e-9)
+    assert average_precision(scores, labels) == pytest.approx(average_precision_score(labels, scores), abs=1e-9)
+
+
+def test_known_values():
+    labels = np.array([0.0, 0.0, 1.0, 1.0])
+    assert roc_auc(np.array([1.0, 2.0, 3.0, 4.0]), labels) == 1.0
+    assert roc_auc(np.array([4.0, 3.0, 2.0, 1.0]), labels) == 0.0
+    assert roc_auc(np.zeros(4), labels) == 0.5
+    assert average_precision(np.zeros(4), labels) == 0.5
+    assert average_precision(np.array([1.0, 2.0, 3.0, 4.0]), labels) == 1.0
+    assert accuracy(np.array([0, 0, 1, 0]), labels) == 0.75
+
+
+def test_undefined_is_none():
+    ones, none = np.ones(3), np.zeros(0)
+    assert roc_auc(np.arange(3.0), ones) is None
+    assert roc_auc(np.arange(3.0), 1 - ones) is None
+    assert average_precision(np.arange(3.0), 1 - ones) is None
+    assert average_precision(np.arange(3.0), ones) == 1.0
+    assert accuracy(none, none) is None
+
+
+@given(st.integers(0, 10**6))
+@few
+def test_multiclass_accuracy_equals_scikit_learn(seed):
+    generator = torch.Generator().manual_seed(seed)
+    logits, y = torch.randn(20, 4, generator=generator), torch.randint(4, (20, 1), generator=generator).float()
+    y[::3] = NAN
+    kept = ~y[:, 0].isnan()
+    expected = accuracy_score(y[kept, 0], logits[kept].argmax(1))
+    assert score(logits, y, Task("multiclass", 4, "accuracy")) == pytest.approx(expected, abs=1e-9)
+
+
+@pytest.mark.parametrize("metric", ["accuracy", "roc_auc", "average_precision"])
+@pytest.mark.parametrize("seed", range(5))
+def test_multitask_is_the_mean_over_defined_columns(metric, seed):
+    generator = torch.Generator().manual_seed(seed)
+    logits = torch.randint(-3, 4, (40, 6), generator=generator).float()
+    y = torch.randint(2, (40, 6), generator=generator).float()
+    y[torch.rand(40, 6, generator=generator) < 0.4] = NAN
+    y[:, 1] = NAN
+    y[:, 2] = torch.where(y[:, 2].isnan(), y[:, 2], 0.0)
+    y[:, 3] = torch.where(y[:, 3].isnan(), y[:, 3], 1.0)
+    oracle = {
+        "accuracy": lambda truth, values: accuracy_score(truth, values > 0),
+        "roc_auc": roc_auc_score,
+        "average_precision": average_precision_score,
+    }[metric]
+    defined = [0, 2, 3, 4, 5] if metric == "accuracy" else [0, 4, 5]
+    rows = {column: ~y[:, column].isnan() for column in defined}
+    expected = np.mean([oracle(y[rows[c], c].numpy(), logits[rows[c], c].numpy()) for c in defined])
+    assert score(logits, y, Task("multitask", 6, metric)) == pytest.approx(expected, abs=1e-9)
+
+
+def test_binary_threshold_is_a_positive_logit():
+    logits = torch.tensor([[0.0], [1e-6], [-1.0]])
+    assert score(logits, torch.tensor([[0.0], [1.0], [0.0]]), Task("binary", 1, "accuracy")) == 1.0
+
+
+@pytest.mark.parametrize("metric", ["accuracy", "roc_auc", "average_precision"])
+@pytest.mark.parametrize("rows", [0, 5])
+def test_no_labels_no_score(metric, rows):
+    task = Task("multitask", 2, metric)
+    assert score(torch.zeros(rows, 2), torch.full((rows, 2), NAN), task) is None
+
+
+@pytest.mark.parametrize("metric", ["roc_auc", "average_precision"])
+@pytest.mark.parametrize("label", [0.0, 1.0])
+def test_one_class_has_no_ranking(metric, label):
+    assert score(torch.randn(4, 1), torch.full((4, 1), label), Task("binary", 1, metric)) is None
+
+
+def test_order_of_rows_and_input_are_left_alone():
+    generator = torch.Generator().manual_seed(0)
+    logits, y = torch.randn(30, 1, generator=generator), torch.randint(2, (30, 1), generator=generator).float()
+    before = logits.clone(), y.clone()
+    task, order = Task("binary", 1, "average_precision"), torch.randperm(30, generator=generator)
+    assert score(logits, y, task) == pytest.approx(score(logits[order], y[order], task), abs=1e-12)
+    assert torch.equal(logits, before[0])
+    assert torch.equal(y, before[1])
+
+
+def test_low_precision_logits_with_gradient():
+    logits = torch.tensor([[1.0], [-1.0]], dtype=torch.bfloat16, requires_grad=True)
+    assert score(logits, torch.tensor([[1.0], [0.0]]), Task("binary", 1, "roc_auc")) == 1.0
+
+
+@pytest.mark.parametrize(
+    ("logits", "y", "message"),
+    [
+        (torch.tensor([[0.0], [NAN]]), torch.zeros(2, 1), "NaN for row 1, output 0"),
+        (torch.zeros(2, 1), torch.tensor([[0.0], [2.0]]), "label 2 in row 1"),
+        (torch.zeros(2, 1), torch.tensor([[0.5], [1.0]]), "label 0.5 in row 0"),
+        (torch.zeros(2, 1), torch.tensor([[-1.0], [1.0]]), "label -1 in row 0"),
+        (torch.zeros(2, 2), torch.zeros(2, 1), "logits have shape"),
+        (torch.zeros(3, 1), torch.zeros(2, 1), "logits have shape"),
+        (torch.zeros(2, 1), torch.zeros(2), "labels have shape"),
+    ],
+)
+def test_unusable_input_is_refused(logits, y, message):
+    with pytest.raises(DataError, match=message):
+        score(logits, y, Task("binary", 1, "roc_auc"))
+
+
+class TestRegression:
+    @given(st.data())
+    @settings(few, max_examples=60)
+    def test_metrics_equal_scikit_learn_and_scipy(self, data):
+        values = data.draw(st.sampled_from([st.floats(-1e3, 1e3).map(lambda x: round(x, 3)), TIED]))
+        labels = np.array(data.draw(st.lists(values, min_size=2, max_size=40).filter(lambda y: max(y) > min(y))))
+        found = np.array(data.draw(st.lists(values, min_size=len(labels), max_size=len(labels))))
+        assert rmse(found, labels) == pytest.approx(root_mean_squared_error(labels, found))
+        assert mae(found, labels) == pytest.approx(mean_absolute_error(labels, found))
+        assert r2(found, labels) == pytest.approx(r2_score(labels, found), rel=1e-6, abs=1e-9)
+        expected = spearmanr(found, labels).statistic if np.ptp(found) else 0.0
+        assert spearman(found, labels) == pytest.approx(expected, abs=1e-9)
+
+    def test_undefined_is_none(self):
+        none, alike = np.zeros(0), np.full(3, 2.0)
+        assert [metric(none, none) for metric in (rmse, mae, r2, spearman)] == [None] * 4
+        assert (r2(np.arange(3.0), alike), spearman(np.arange(3.0), alike)) == (None, None)
+
+    def test_the_score_is_in_the_unit_of_the_labels_and_leaves_missing_ones_out(self):
+        task = Task("regression", 2, "mae", (10.0, 0.0), (2.0, 1.0))
+        outputs = torch.tensor([[0.5, 3.0], [0.0, 1.0], [7.0, 1.0]])
+        y = torch.tensor([[12.0, 3.0], [10.0, NAN], [NAN, NAN]])
+        assert score(outputs, y, task) == pytest.approx((0.5 + 0.0) / 2)
+        assert score(outputs, torch.full_like(y, NAN), task) is None
