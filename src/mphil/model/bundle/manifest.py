@@ -1,8 +1,9 @@
 """The files of a bundle: a manifest names each with its size and SHA-256, and nothing else is read.
 
 The checksums find what broke by accident. They prove nothing about who made a bundle: whoever can change a file can
-write a manifest that fits it (`signature` is for that). What a file holds is checked again by whoever reads it. The config names the checksums of the other files once more, so that the files of two bundles do not mix, even
-under a manifest that fits them.
+write a manifest that fits it (`signature` is for that). What a file holds is checked again by whoever reads it. The
+config names the checksums of the other files once more, so that the files of two bundles do not mix, even under a
+manifest that fits them.
 """
 
 from __future__ import annotations
