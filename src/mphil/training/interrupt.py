@@ -21,7 +21,7 @@ class Interrupt(AbstractContextManager["Interrupt"]):
     """
 
     def __init__(self) -> None:
-        self.held = False
+        self.held, self._number = False, 0
         self._handlers: dict[int, Any] = {}
 
     def __enter__(self) -> Interrupt:
@@ -38,10 +38,12 @@ class Interrupt(AbstractContextManager["Interrupt"]):
             signal.signal(number, handler)
 
     def strike(self) -> None:
-        """Raise what was held back, if anything."""
+        """Raise what was held back, if anything; whoever handled the signal before hears of it first."""
+        if self._number:
+            self._handlers[self._number](self._number, None)
         if self.held:
             raise KeyboardInterrupt
 
     def _hold(self, number: int, frame: FrameType | None) -> None:
         self.strike()
-        self.held = True
+        self.held, self._number = True, number

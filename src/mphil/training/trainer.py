@@ -130,6 +130,7 @@ class Trainer:
                 self._train_epoch(interrupt)
                 self._close_epoch()
                 if world.anywhere(interrupt.held):
+                    interrupt.strike()
                     raise KeyboardInterrupt
             self._settle()
         return self.at.history
@@ -202,6 +203,7 @@ class Trainer:
                 self._save({})
                 saved = now
             if stopping:
+                interrupt.strike()
                 raise KeyboardInterrupt
 
     def _step_is_due(self) -> bool:
