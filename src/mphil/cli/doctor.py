@@ -32,7 +32,8 @@ def _facts() -> dict[str, Any]:
     import torch
 
     from mphil.graphs.cache import cache_folder
-    from mphil.nn.fast.library import compiler, products_pay, status
+    from mphil.nn.fast.compiling import compiler
+    from mphil.nn.fast.library import products_pay, status
 
     def installed(package: str) -> str:
         try:
