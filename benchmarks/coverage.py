@@ -32,12 +32,11 @@ from numpy.typing import NDArray
 
 from mphil.benchmarks import Benchmark, benchmark
 from mphil.benchmarks.development import TABLES
-from mphil.cli.train import DEFAULT_METHOD
 from mphil.graphs.loader import Loader
 from mphil.graphs.split import Part
 from mphil.lab.records import RecordFile
 from mphil.model.build.build import fingerprints_of
-from mphil.model.build.defaults import ENCODER, train_defaults
+from mphil.model.build.defaults import ENCODER, METHOD, train_defaults
 from mphil.model.build.fitting import ENOUGH
 from mphil.model.build.worth import weighted_coverage
 from mphil.model.bundle import Trust
@@ -141,7 +140,7 @@ def _mean(records: Sequence[dict[str, Any]], promise: str, part: str, kind: str,
 def _options(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tables", nargs="+", default=list(TABLES), choices=list(TABLES), metavar="TABLE")
-    parser.add_argument("--method", default=DEFAULT_METHOD, help="the network that is trained")
+    parser.add_argument("--method", default=METHOD, help="the network that is trained")
     parser.add_argument("--seeds", nargs="+", type=int, default=list(SEEDS))
     parser.add_argument("--out", type=Path, default=RESULTS, help="file of records")
     parser.add_argument("--runs", type=Path, default=ROOT / "runs" / "coverage", help="folder of the runs")
