@@ -26,7 +26,7 @@ from mphil.training.metrics import score
 from mphil.files import write_text
 from mphil.methods.base import METHODS, build_method, resolve_hyperparameters
 from mphil.model.build.assembly import Prepared, Rule, assemble
-from mphil.model.build.defaults import ENCODER, METHOD, train_defaults
+from mphil.model.build.defaults import ARGUMENTS, ENCODER, METHOD, train_defaults
 from mphil.model.build.forest import forest_scores
 from mphil.model.build.members import BASELINE, check_members, train_members, train_trees
 from mphil.model.build.place import ISSUES, PARTS, held, issue_table, parts_table
@@ -90,8 +90,9 @@ def prepare(wanted: Wanted, *, selection: str = "") -> Prepared:
     rule = choosing_part(data, selection)
     train = {"patience_on": rule} | train_defaults(len(data.split.train), wanted.get("train"))
     rest = {section: values for section, values in wanted.items() if section != "benchmark"}
-    layers: list[Wanted] = [{"encoder": ENCODER, "method": {"name": METHOD}}, rest, {"train": train}]
-    kind = dict(wanted.get("method", {})).get("name")
+    kind = dict(wanted.get("method", {})).get("name", METHOD)
+    method = {"name": kind, **ARGUMENTS.get(kind, {})}
+    layers: list[Wanted] = [{"encoder": ENCODER, "method": method}, rest, {"train": train}]
     if kind in TREE_KINDS:
         return Prepared(own, data, tree_config(kind, layers, data), rule)
     config, _ = resolve(merge(layers), data)

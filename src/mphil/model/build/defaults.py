@@ -17,6 +17,9 @@ WINDOW = 5
 METHOD = "mphil+"
 """The network, when nobody names another one."""
 
+ARGUMENTS: Mapping[str, Mapping[str, Any]] = {"mphil+": {"pooled": True}}
+"""Hyperparameters by method: on molecules, MPHIL+ looks at the sum of all atoms beside its parts."""
+
 MEMBERS = 3
 """Networks of a committee: two of the method and one ERM, which a thousand rows train in about a minute."""
 
