@@ -19,7 +19,7 @@ from mphil.benchmarks import BENCHMARKS
 from mphil.chem.parse import MEANINGS, Code
 from mphil.cli import app
 from mphil.config import EncoderConfig, TrainConfig, keyword_arguments
-from mphil.errors import MphilError
+from mphil.errors import DataError, IntegrityError, Stopped, UsageError
 from mphil.lab.cells import Request
 from mphil.lab.records import read_folder
 from mphil.lab.report.document import Document, Table
@@ -312,11 +312,14 @@ def screening() -> str:
 
 def errors() -> str:
     """Exit codes from the exception tree, and the codes of rows without an answer."""
-    kinds = [MphilError, *MphilError.__subclasses__()]
+    kinds = [DataError, IntegrityError, Stopped, UsageError]
     lines = [row("exit code", "meaning"), row("---", "---"), row(0, "done")]
-    lines += [row(kind.exit_code, (inspect.getdoc(kind) or "").splitlines()[0]) for kind in kinds[1:]]
+    lines += [
+        row(kind.exit_code, (inspect.getdoc(kind) or "").splitlines()[0])
+        for kind in sorted(kinds, key=lambda kind: kind.exit_code)
+    ]
     lines.insert(3, row(1, "A fault of the program; please report it."))
-    lines += [row(130, "Ctrl-C; what was finished is saved."), row(143, "SIGTERM; what was finished is saved.")]
+    lines.append(row(143, "As 130, by SIGTERM."))
     codes = [
         row("status", "meaning"),
         row("---", "---"),

@@ -34,7 +34,7 @@ def bundle(tmp_path):
 
 
 class TestMixed:
-    @pytest.mark.parametrize("name", sorted(manifest.KNOWN - {manifest.MOLECULES}))
+    @pytest.mark.parametrize("name", sorted(manifest.REQUIRED))
     def test_a_file_of_another_bundle(self, bundle, tmp_path, name):
         """Both models are of the same kind and of the same task: nothing but the checksums tells them apart."""
         other = written(tmp_path / "other", seed=1)

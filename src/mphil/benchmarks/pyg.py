@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
-from torch_geometric.data import Data
 
 from mphil.benchmarks.base import Benchmark
 from mphil.benchmarks.own_data import class_names, task_of
@@ -17,6 +16,9 @@ from mphil.graphs.split import PARTS, Split
 from mphil.graphs.store import GraphStore
 from mphil.tables.assign import assign, find_domain, in_one_part
 from mphil.tables.graph_folders import survey_graphs
+
+if TYPE_CHECKING:
+    from torch_geometric.data import Data
 
 
 def from_pyg(

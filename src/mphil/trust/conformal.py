@@ -84,6 +84,8 @@ class Conformal:
         widths = [[len(row) for row in table] for table in (self.thresholds, self.labels)]
         if not widths[0] or widths[0] != widths[1] or len(set(widths[0])) > 1 or widths[0][0] < 2:
             raise UsageError("thresholds and labels must have a row for each task and a column for each class")
+        if self.kind == "regression":
+            raise UsageError("a regression has intervals, no sets of classes")
         if (self.kind != "multitask" and len(widths[0]) > 1) or (self.kind != "multiclass" and widths[0][0] > 2):
             raise UsageError(f"a {self.kind} task has no thresholds for {len(widths[0])} tasks, {widths[0][0]} classes")
 

@@ -184,7 +184,7 @@ class TestParts:
         header, *rows = rows_of(tmp_path / "parts.csv")
         assert header == ["row", "line", "id", "smiles", "part"]
         assert [row[0] for row in rows] == [str(i + 1) for i in range(N + 1)]
-        assert [row[2] for row in rows] == [*names, ""]
+        assert [row[2] for row in rows] == [*names, "m999"]
         assert rows[-1][3:] == ["", ""]
         again = own(path, split=str(tmp_path / "parts.csv"))
         for part, graphs in read.benchmark.split:

@@ -451,7 +451,7 @@ class TestRegression:
         history = trainer.fit()
         errors = [record["scores"]["id_val"] for record in history]
         assert trainer.best_epoch("id_val") == 1 + errors.index(min(errors))
-        assert min(errors) < 0.5 * data.task.scales[0]
+        assert min(errors) < 0.8 * data.task.scales[0], "the mean of the training labels gives 1"
 
     def test_several_tasks_with_missing_labels(self):
         data = measured_benchmark(2, missing=0.4, graphs=200)

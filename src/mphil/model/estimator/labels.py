@@ -99,7 +99,7 @@ def read_numbers(y: Any, rows: int) -> Labels:
     if found.ndim == 1 or found.shape[1] == 1:
         found = column_or_1d(check_array(y, ensure_2d=False, dtype=np.float64, input_name="y"), warn=True)[:, None]
     if not any(len(np.unique(column[~np.isnan(column)])) > 1 for column in found.T):
-        raise InputError("all numbers of y are alike; there is nothing to learn")
+        raise InputError(f"all numbers of y ({rows} sample(s)) are alike; there is nothing to learn")
     tasks = found.shape[1]
     return Labels(found, Task("regression", tasks, "rmse" if tasks == 1 else "r2"), np.empty(0))
 

@@ -9,12 +9,11 @@ from dataclasses import replace
 from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch_geometric.data import Data
 
 from mphil.chem.novelty import Seen
 from mphil.errors import UsageError
@@ -35,6 +34,9 @@ from mphil.tables.from_smiles import OK, SMALL
 from mphil.tables.pool import run
 from mphil.trust.neighbours import most_similar
 from mphil.trust.ood import VERDICTS
+
+if TYPE_CHECKING:
+    from torch_geometric.data import Data
 
 BATCH = 256
 """Graphs that go through the model at a time."""

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING, cast
 
 from torch import Tensor
-from torch_geometric.data import Data
 
 from mphil.config import EncoderConfig
 from mphil.graphs.features import Features
 from mphil.graphs.store import GraphStore
+
+if TYPE_CHECKING:
+    from torch_geometric.data import Data
 
 
 def as_graphs(given: GraphStore | Sequence[Data] | Sequence[str], encoder: EncoderConfig) -> GraphStore | None:
@@ -22,9 +25,9 @@ def as_graphs(given: GraphStore | Sequence[Data] | Sequence[str], encoder: Encod
     """
     if isinstance(given, GraphStore):
         return given
-    if isinstance(given, str) or not len(given) or not isinstance(given[0], Data):
+    if isinstance(given, str) or not len(given) or isinstance(given[0], str) or not hasattr(given[0], "edge_index"):
         return None
-    store = GraphStore.from_pyg([graph for graph in given if isinstance(graph, Data)])
+    store = GraphStore.from_pyg(cast("Sequence[Data]", given))
     return replace(
         store,
         node_features=_understood(store.node_features, store.x, encoder.node),

@@ -301,8 +301,8 @@ def test_another_rdkit_is_told(product):
     assert "made with RDKit 2019.3" in Predictor(replace(bundle, config=old)).notes[0]
 
 
-def test_wrong_arguments(product):
+def test_wrong_arguments(product, tmp_path):
     with pytest.raises(UsageError, match="batch_size"):
         Predictor(product.bundle, batch_size=0)
     with pytest.raises(UsageError, match="no bundle here"):
-        mphil.load(product.folder)
+        mphil.load(tmp_path)

@@ -104,7 +104,7 @@ def test_who_takes_weights():
         ("NoNetwork", r"a subclass of torch.nn.Module is expected, and it is another kind of class"),
         ("NUMBER", r"a subclass of torch.nn.Module is expected, and it is a int"),
         ("Missing", r"there is no such name"),
-        ("no_such_module.at_all:Net", r"cannot be imported \(ModuleNotFoundError.*PYTHONPATH.*MPHIL_PLUGINS"),
+        ("no_such_module.at_all:Net", r"cannot be imported \(ModuleNotFoundError.*PYTHONPATH.*--plugin"),
     ],
 )
 def test_refused_before_training(name, message):
