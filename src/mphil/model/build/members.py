@@ -28,6 +28,7 @@ from mphil.progress import row_bar
 from mphil.errors import MphilError, UsageError
 from mphil.files import write_bytes
 from mphil.methods.base import METHODS, resolve_hyperparameters
+from mphil.model.build.defaults import ENCODER, OTHER
 from mphil.training.checkpoint import Checkpoints
 from mphil.training.run import Run, execute
 
@@ -73,12 +74,24 @@ def check_members(members: int) -> None:
 def network_configs(config: RunConfig, members: int) -> list[RunConfig]:
     """The settings of so many networks: the method and ERM in turn, each time with the next seed.
 
-    Two methods make different mistakes, and the plain one is what people compare with.
+    Two methods make different mistakes, and the plain one is what people compare with. With the encoder of the recipe,
+    ERM has another readout and more dropout (`OTHER`).
     """
+    usual = {name: getattr(config.encoder, name) for name in ENCODER} == ENCODER
+    other = config.encoder.model_copy(update=OTHER) if usual else config.encoder
     plain = NamedArgs(name=BASELINE, args=resolve_hyperparameters(METHODS[BASELINE], None, {}))
     methods = [config.method] if config.method.name == BASELINE else [config.method, plain]
     rounds = [(number // len(methods), methods[number % len(methods)]) for number in range(members)]
-    return [config.model_copy(update={"method": method, "seed": config.seed + turn}) for turn, method in rounds]
+    return [
+        config.model_copy(
+            update={
+                "method": method,
+                "seed": config.seed + turn,
+                "encoder": other if method is plain else config.encoder,
+            }
+        )
+        for turn, method in rounds
+    ]
 
 
 def train_members(
@@ -94,11 +107,11 @@ def train_members(
         members: networks in all.
         rule: the part that chooses their epochs.
     """
-    found, networks = [_member(first, first.config, rule, config.seed)], {}
+    found, networks = [_member(first, first.config, rule, config)], {}
     seconds = float(first.result["seconds"])
     for one in network_configs(config, members)[1:]:
         run = execute(one, data, None if out is None else out / folder_name(one, config.seed), resume=True)
-        member = _member(run, one, rule, config.seed)
+        member = _member(run, one, rule, config)
         found.append(member)
         networks[member.name] = chosen_weights(run, rule)
         seconds += run.result["seconds"]
@@ -142,14 +155,15 @@ def chosen_weights(run: Run, rule: str) -> dict[str, torch.Tensor]:
     return run.method.state_dict()
 
 
-def _member(run: Run, config: RunConfig, rule: str, seed: int) -> Member:
-    method = config.method.name
+def _member(run: Run, config: RunConfig, rule: str, first: RunConfig) -> Member:
+    method, readout = config.method.name, config.encoder.readout
     return Member(
-        name=method if config.seed == seed else f"{method}, seed {config.seed}",
+        name=method if config.seed == first.seed else f"{method}, seed {config.seed}",
         kind="network",
         seed=config.seed,
         weight=0,
         method=config.method,
+        readout=None if readout == first.encoder.readout else readout,
         epoch=run.result["selections"][rule]["epoch"],
     )
 

@@ -62,7 +62,8 @@ class Member(Settings):
         kind: a network, or trees on features of molecules.
         seed: of its training.
         weight: how much it counts.
-        method: of a network, name and hyperparameters; its encoder has the settings of the bundle.
+        method: of a network, name and hyperparameters; its encoder has the settings of the bundle, but for its readout.
+        readout: of a network whose readout is another than that of the bundle.
         epoch: of a network, the chosen one.
     """
 
@@ -71,6 +72,7 @@ class Member(Settings):
     seed: int = Field(ge=0)
     weight: float = Field(ge=0, le=1)
     method: NamedArgs | None = None
+    readout: Literal["mean", "sum", "max", "attention"] | None = None
     epoch: int | None = Field(None, ge=0)
 
     @model_validator(mode="after")
@@ -158,6 +160,10 @@ class BundleConfig(Settings):
         if tables > MAX_EMBEDDINGS:
             raise ValueError(f"the features make {tables:,} tables of codes, at most {MAX_EMBEDDINGS:,} are built")
         return self
+
+    def encoder_of(self, member: Member) -> EncoderConfig:
+        """The encoder of a network of the committee."""
+        return self.encoder if member.readout is None else self.encoder.model_copy(update={"readout": member.readout})
 
     @property
     def has_network(self) -> bool:

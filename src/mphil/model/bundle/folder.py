@@ -29,7 +29,7 @@ from torch.nn.modules.module import register_module_parameter_registration_hook
 from mphil.chem.descriptors import NAME as FEATURES_NAME
 from mphil.chem.fingerprint import BITS, NAME
 from mphil.chem.schema import SCHEMAS
-from mphil.config import NamedArgs
+from mphil.config import EncoderConfig, NamedArgs
 from mphil.errors import IntegrityError, MphilError, UsageError
 from mphil.limits import MAX_REFERENCE_BYTES
 from mphil.methods.base import build_method
@@ -106,7 +106,7 @@ def read_bundle(folder: Path | str) -> Bundle:
     config = _config(folder, files[CONFIG])
     state = _tensors(folder / MODEL, files[MODEL])
     if config.has_network:
-        _check_model(folder, config, config.method, state, MODEL)
+        _check_model(folder, config, config.method, config.encoder, state, MODEL)
     elif state:
         raise _unusable(folder / MODEL, "it has weights, and the settings tell of no network")
     networks, trees = _members(folder, files.get(MEMBERS), config)
@@ -195,21 +195,27 @@ def _members(
         raise _unusable(folder / MEMBERS, str(error).splitlines()[0]) from None
     for member in committee.members[1:]:
         if member.method is not None:
-            _check_model(folder, config, member.method, networks[member.name], MEMBERS)
+            encoder = config.encoder_of(member)
+            _check_model(folder, config, member.method, encoder, networks[member.name], MEMBERS)
     return networks, trees
 
 
 def _check_model(
-    folder: Path, config: BundleConfig, described: NamedArgs, state: Mapping[str, Tensor], file: str
+    folder: Path,
+    config: BundleConfig,
+    described: NamedArgs,
+    encoder: EncoderConfig,
+    state: Mapping[str, Tensor],
+    file: str,
 ) -> None:
     """The weights are those of the model that the settings describe; no memory is taken for it before that is known."""
     try:
-        encoder_class(config.encoder.kind)
+        encoder_class(encoder.kind)
     except UsageError as error:
         raise UsageError(f"{folder}: {error}") from None
     try:
         with torch.device("meta"), _at_most(SPARE + 10 * len(state)):
-            method = build_method(described.name, config.task, config.encoder, described.args)
+            method = build_method(described.name, config.task, encoder, described.args)
     except (MphilError, RuntimeError, TypeError, ValueError, OverflowError) as error:
         raise _unusable(folder / CONFIG, str(error).splitlines()[0]) from None
     wanted = {name: (tensor.dtype, tuple(tensor.shape)) for name, tensor in method.state_dict().items()}

@@ -32,9 +32,10 @@ class Members:
         self.weights = np.array([member.weight for member in committee.members])
         self._networks: dict[str, Method] = {}
         for name, state in bundle.networks.items():
-            described = next(one.method for one in committee.members if one.name == name)
-            assert described is not None
-            method = build_method(described.name, config.task, config.encoder, described.args)
+            member = next(one for one in committee.members if one.name == name)
+            assert member.method is not None
+            encoder = config.encoder_of(member)
+            method = build_method(member.method.name, config.task, encoder, member.method.args)
             method.load_state_dict(state)
             self._networks[name] = method.to(device).eval()
 
