@@ -164,7 +164,7 @@ def results() -> str:
 def against() -> list[str]:
     """The methods that the README is about, if they have records."""
     known = {record["row"] for record in read_folder(RECORDS)[0]}
-    return ["mphil", "mphil+"] if "mphil" in known else []
+    return [name for name in ("mphil+", "mphil") if name in known]
 
 
 @cache

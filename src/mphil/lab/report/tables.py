@@ -194,6 +194,7 @@ def standing(sheets: Sequence[Sheet], methods: Sequence[str]) -> Table:
     """A line a benchmark: the methods asked for beside ERM, the best of the others and the paper.
 
     Of the suites that compare methods by their scores, where the first of the methods and another one have been run.
+    The others are methods as they are, and ERM in every form: it must not be beaten by its readout or augmentation.
     """
     first, shown = methods[0], [*methods, *([] if PLAIN in methods else [PLAIN])]
     rows, notes = [], _Notes()
@@ -204,7 +205,8 @@ def standing(sheets: Sequence[Sheet], methods: Sequence[str]) -> Table:
         asides = [word for word, said in (("tuned", suite.tuned), (sheet.budget, sheet.budget != suite.budget)) if said]
         for benchmark in sheet.benchmarks:
             entries = {row: e for row in sheet.rows if (e := sheet.entries[row, benchmark]).scores()}
-            others = {r: mean(e.scores().values()) for r, e in entries.items() if r in METHODS and r not in shown}
+            rivals = [r for r in entries if r not in shown and (r in METHODS or r.startswith(f"{PLAIN} "))]
+            others = {rival: mean(entries[rival].scores().values()) for rival in rivals}
             if first not in entries or not others:
                 continue
             places, best = _ranks(sheet, benchmark), max(others, key=others.__getitem__)

@@ -77,7 +77,7 @@ def make_document(names: Sequence[str], folder: Path, request: Request, against:
     for suite in _suites(names, found):
         failures, broken = failures_of(suite, folder)
         problems += broken + unused(suite, request, found)
-        for budget in [request.budget] if request.budget else suite.all_budgets:
+        for budget in [request.budget] if request.budget else suite.different_budgets:
             sheet = fill(suite, replace(request, budget=budget), found, failures)
             if sheet.has_records or (names and budget == suite.budget):
                 base = against[0] if against and against[0] in sheet.rows else sheet.against
