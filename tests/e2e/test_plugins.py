@@ -78,6 +78,7 @@ def test_an_installed_package_in_this_process(here, tmp_path, monkeypatch):
     assert check_method("third-erm", encoder={"kind": "third-gin"})
 
 
+@pytest.mark.slow
 def test_a_file_reaches_the_workers_and_is_named_where_it_is_missing(here, monkeypatch):
     Path("mine_e2e.py").write_text(SOURCE)
     plugin = ("--plugin", "mine_e2e.py")

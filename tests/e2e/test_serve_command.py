@@ -45,6 +45,7 @@ def start(tmp_path):
         process.wait()
 
 
+@pytest.mark.slow
 def test_ctrl_c_ends_it_cleanly_while_a_file_is_under_way(start):
     process, client, scratch, err = start()
     wait_until(lambda: client.get("/readyz").status == 200)

@@ -46,7 +46,7 @@ def names(target):
     return sorted(path.name for path in target.parent.iterdir())
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGKILL, pytest.param(signal.SIGINT, marks=pytest.mark.slow)])
 def test_stopped_three_times(target, sha256, number):
     with published(CONTENT) as publisher:
         for _ in range(3):

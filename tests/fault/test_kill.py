@@ -76,6 +76,7 @@ def moments():
 
 
 class TestKill:
+    @pytest.mark.slow
     def test_the_command_itself(self, uncut, tmp_path):
         """Three times `kill -9`: resumed with `mphil resume` and with `mphil train ... --resume`."""
         folder = tmp_path / "run"

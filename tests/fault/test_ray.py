@@ -127,6 +127,7 @@ def test_options_that_do_not_fit(tmp_path):
     assert (ended.code, ended.err.splitlines()[-1]) == (2, "error: unknown engine 'rya'; did you mean ray?")
 
 
+@pytest.mark.slow
 def test_tuning_on_the_cluster(cluster, tmp_path):
     small = ["benchmark.graphs=200", "encoder.width=8", "encoder.layers=2", "train.epochs=1", "train.batch_size=60"]
     sets = [word for text in small for word in ("--set", text)]

@@ -117,6 +117,7 @@ class TestPredicting:
         assert found["rows"] == 40 * len(molecules()) == len(rows_of(out / "c.csv")) - 1
 
 
+@pytest.mark.slow
 def test_a_folder_on_a_cluster(product, tmp_path):
     """A real Ray on this machine: one file a processor, what is finished is not done again."""
     folder, out = tmp_path / "in", tmp_path / "out"

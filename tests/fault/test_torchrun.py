@@ -34,7 +34,8 @@ def children(pid):
     return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_an_interrupt_of_the_launcher_ends_all_and_the_run_goes_on(tmp_path, number):
     sets = [word for setting in SETTINGS for word in ("--set", setting)]
     run = tmp_path / "run"

@@ -84,6 +84,7 @@ def test_a_module_that_answers_for_missing_names_is_not_asked(monkeypatch):
     assert asked == []
 
 
+@pytest.mark.slow
 def test_a_run_folder_imports_nothing(canary, tmp_path):
     run = mphil.train(
         "decoy-scaffold",

@@ -62,7 +62,7 @@ def test_a_damaged_file_is_built_again(fresh):
 
 
 @available
-@pytest.mark.parametrize("name", ["kernels.c", "kernels.h"])
+@pytest.mark.parametrize("name", ["kernels.c", pytest.param("kernels.h", marks=pytest.mark.slow)])
 def test_another_source_is_another_file(name, fresh, monkeypatch, tmp_path):
     status()
     changed = shutil.copytree(compiling.FOLDER, tmp_path / "changed")

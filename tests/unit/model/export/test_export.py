@@ -88,7 +88,13 @@ def test_torch_file_says_what_erm_says(predictors, erm):
 
 @pytest.mark.parametrize(
     "encoder",
-    [{"readout": "attention"}, {"readout": "max"}, {"kind": "gcn"}, {"kind": "gat"}],
+    [
+        {"kind": "gcn"},
+        *(
+            pytest.param(one, marks=pytest.mark.slow)
+            for one in ({"readout": "attention"}, {"readout": "max"}, {"kind": "gat"})
+        ),
+    ],
     ids=lambda encoder: "-".join(encoder.values()),
 )
 def test_files_say_what_other_encoders_and_readouts_say(encoder, tmp_path):
