@@ -11,6 +11,9 @@ from torch import nn
 from mphil.errors import UsageError
 from mphil.plugins import VARIABLE, load_plugins
 
+OWN = "torch_geometric.nn"
+"""A dependency of this package, which a stored model may name: it is imported when it is needed."""
+
 _admitted: dict[str, type[nn.Module]] = {}
 """Classes that the user of this process has asked for."""
 
@@ -34,7 +37,7 @@ def import_class(kind: str) -> type[nn.Module]:
 
 
 def known_class(kind: str) -> type[nn.Module]:
-    """The class, if its module was imported for another reason: a stored model must not make us import code.
+    """The class, if its module was imported for another reason, or is PyG's: a stored model must not import code.
 
     Raises:
         UsageError: the module is not imported, or the class is no network.
@@ -43,6 +46,8 @@ def known_class(kind: str) -> type[nn.Module]:
         return _admitted[kind]
     module, _, name = kind.partition(":")
     trusted = load_plugins()
+    if module == OWN:
+        importlib.import_module(OWN)
     if module not in sys.modules:
         raise UsageError(
             f"encoder.kind={kind!r}: the module {module} is not imported, and a stored model must not import code by "
