@@ -20,8 +20,18 @@ def settings_of(name):
     return found
 
 
+def marks(name, settings, check):
+    """Presets, and what takes longest, are for `make test-all`; the method of the paper is tested in full."""
+    slow = settings != "defaults" or (name == "disco" and not check.name.startswith("multiclass"))
+    return [pytest.mark.slow] if slow and name != "mphil" else []
+
+
 CHECKS = [
-    pytest.param(check, id=f"{name}-{settings}-{check.name.replace(': ', '-').replace(' ', '_')}")
+    pytest.param(
+        check,
+        id=f"{name}-{settings}-{check.name.replace(': ', '-').replace(' ', '_')}",
+        marks=marks(name, settings, check),
+    )
     for name in METHODS
     for settings, args in settings_of(name).items()
     for check in method_checks(name, args=args)

@@ -96,6 +96,7 @@ def test_every_end_is_told_and_closing_stops_what_is_under_way(cluster, tmp_path
     assert signal.getsignal(signal.SIGTERM) is handler
 
 
+@pytest.mark.slow
 def test_the_command(cluster, tmp_path):
     """The real thing once."""
     (tmp_path / "tiny.toml").write_text(TINY)

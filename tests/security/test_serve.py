@@ -32,6 +32,7 @@ def test_a_name_that_was_pointed_at_us_gets_nothing(client, path):
     assert "--allow-host" in answer.json()["remedy"]
 
 
+@pytest.mark.slow
 def test_other_names_can_be_allowed():
     with served(predictor(), hosts=[*LOCAL, "lab.example"]) as client:
         assert client.get("/healthz", Host="lab.example").status == 200

@@ -148,6 +148,7 @@ def test_requests_in_flight_have_some_time_at_the_end(seconds, status):
     assert isinstance(json.loads(sent[1]["body"]), dict)
 
 
+@pytest.mark.slow
 def test_a_server_that_ends_answers_who_waits(monkeypatch, caplog):
     monkeypatch.setattr(run, "GRACE_SECONDS", 0.5)
     told = []
