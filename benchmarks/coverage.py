@@ -15,8 +15,6 @@ Runs are in runs/coverage; Ctrl-C loses nothing, the same command goes on.
 
 from __future__ import annotations
 
-import argparse
-import json
 import shlex
 import sys
 import time
@@ -30,18 +28,19 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+import per_table
 from mphil.benchmarks import Benchmark, benchmark
 from mphil.benchmarks.development import TABLES
 from mphil.graphs.loader import Loader
 from mphil.graphs.split import Part
 from mphil.lab.records import RecordFile
-from mphil.model.build.build import fingerprints_of
-from mphil.model.build.defaults import ENCODER, METHOD, train_defaults
-from mphil.model.build.fitting import ENOUGH
-from mphil.model.build.worth import weighted_coverage
 from mphil.model.bundle import Trust
 from mphil.model.bundle.held_out import HeldOut
-from mphil.provenance import NUMERICS, checkout
+from mphil.model.product.build import fingerprints_of
+from mphil.model.product.defaults import ENCODER, METHOD, train_defaults
+from mphil.model.product.fitting import ENOUGH
+from mphil.model.product.worth import weighted_coverage
+from mphil.provenance import checkout
 from mphil.training.checkpoint import Checkpoints
 from mphil.training.prediction import predict_logits
 from mphil.training.run import Run, execute
@@ -49,11 +48,9 @@ from mphil.training.settings import merge, resolve
 from mphil.trust.calibration import Calibration
 from mphil.trust.conformal import Conformal
 from mphil.trust.neighbours import most_similar
+from per_table import missing, recorded
 
-ROOT = Path(__file__).parents[1]
-RESULTS = ROOT / "benchmarks" / "results" / "coverage.jsonl"
 ALPHAS = (0.1, 0.2)
-SEEDS = (0, 1, 2)
 SELECTION = "ood_val"
 HELD_OUT: Part = "id_val"
 TESTS: tuple[Part, ...] = ("id_test", "ood_test")
@@ -113,12 +110,6 @@ def _batches(run: Run, part: Part) -> Loader:
     return Loader(run.benchmark.store, run.benchmark.split[part], run.config.train.eval_batch_size)
 
 
-def recorded(path: Path) -> list[dict[str, Any]]:
-    """The records of a file, of the present numerics."""
-    lines = path.read_text().splitlines() if path.exists() else []
-    return [record for record in map(json.loads, lines) if record.get("numerics") == NUMERICS]
-
-
 def report(records: Sequence[dict[str, Any]]) -> str:
     """A line for each table: coverage of both kinds of sets on both tests, mean over seeds, in per cent."""
     lines = ["| table | promised | seeds | ID plain | weighted | OOD plain | weighted | OOD size | weighted |"]
@@ -137,43 +128,31 @@ def _mean(records: Sequence[dict[str, Any]], promise: str, part: str, kind: str,
     return mean(record["coverage"][promise][part][kind][what] for record in records)
 
 
-def _options(arguments: Sequence[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--tables", nargs="+", default=list(TABLES), choices=list(TABLES), metavar="TABLE")
-    parser.add_argument("--method", default=METHOD, help="the network that is trained")
-    parser.add_argument("--seeds", nargs="+", type=int, default=list(SEEDS))
-    parser.add_argument("--out", type=Path, default=RESULTS, help="file of records")
-    parser.add_argument("--runs", type=Path, default=ROOT / "runs" / "coverage", help="folder of the runs")
-    parser.add_argument("--report", action="store_true", help="print a table of the records, run nothing")
-    return parser.parse_args(arguments)
-
-
 def main(arguments: Sequence[str]) -> None:
-    options = _options(arguments)
+    parser = per_table.parser(__doc__, "coverage", list(TABLES))
+    parser.add_argument("--method", default=METHOD, help="the network that is trained")
+    options = parser.parse_args(arguments)
     if options.report:
         print(report(recorded(options.out)))
         return
     torch.set_num_threads(1)
     code = checkout()
-    for seed in options.seeds:
-        for table in options.tables:
-            key = {"table": table, "method": options.method, "seed": seed}
-            if any(key.items() <= record.items() for record in recorded(options.out)):
-                continue
-            run = train(table, options.method, seed, options.runs)
-            began = time.process_time()
-            words = ["--tables", table, "--method", options.method, "--seeds", str(seed)]
-            record = {
-                **key,
-                "command": shlex.join(["python", "benchmarks/coverage.py", *words]),
-                "selection": SELECTION,
-                **run.result,
-                **code,
-                "coverage": measure(run),
-                "measuring_seconds": round(time.process_time() - began, 1),
-            }
-            RecordFile(options.out).append(record, once=False)
-            print(f"{options.method} on {table}, seed {seed}: {run.result['seconds']:.0f} s", flush=True)
+    for key in missing(options, method=options.method):
+        table, seed = key["table"], key["seed"]
+        run = train(table, options.method, seed, options.runs)
+        began = time.process_time()
+        words = ["--tables", table, "--method", options.method, "--seeds", str(seed)]
+        record = {
+            **key,
+            "command": shlex.join(["python", "benchmarks/coverage.py", *words]),
+            "selection": SELECTION,
+            **run.result,
+            **code,
+            "coverage": measure(run),
+            "measuring_seconds": round(time.process_time() - began, 1),
+        }
+        RecordFile(options.out).append(record, once=False)
+        print(f"{options.method} on {table}, seed {seed}: {run.result['seconds']:.0f} s", flush=True)
 
 
 if __name__ == "__main__":

@@ -14,9 +14,7 @@ Trainings are in runs/product; Ctrl-C loses nothing, the same command goes on.
 
 from __future__ import annotations
 
-import argparse
 import csv
-import json
 import shlex
 import sys
 import time
@@ -27,18 +25,17 @@ from typing import Any
 
 import torch
 
+import per_table
 from mphil.benchmarks import Benchmark
 from mphil.benchmarks.development import TABLES, TableSpec, build
 from mphil.graphs.split import PARTS
 from mphil.lab.records import RecordFile
-from mphil.model.build import prepare, train_product
-from mphil.model.build.defaults import MEMBERS
-from mphil.model.build.standing import COMMITTEE
+from mphil.model.product import prepare, train_product
+from mphil.model.product.defaults import MEMBERS
+from mphil.model.product.standing import COMMITTEE
 from mphil.provenance import NUMERICS, checkout, machine, versions
+from per_table import missing, recorded
 
-ROOT = Path(__file__).parents[1]
-RESULTS = ROOT / "benchmarks" / "results" / "product.jsonl"
-SEEDS = (0, 1, 2)
 TESTS = ("id_test", "ood_test")
 FRESH: Mapping[str, TableSpec] = {
     "fresh-toxcast-ahr-scaffold": TableSpec("toxcast", 2_000, "scaffold", ("TOX21_AhR_LUC_Agonist",)),
@@ -85,12 +82,6 @@ def train(table: str, seed: int, runs: Path) -> dict[str, Any]:
     }
 
 
-def recorded(path: Path) -> list[dict[str, Any]]:
-    """The records of a file, of the present numerics."""
-    lines = path.read_text().splitlines() if path.exists() else []
-    return [record for record in map(json.loads, lines) if record.get("numerics") == NUMERICS]
-
-
 def report(records: Sequence[dict[str, Any]]) -> str:
     """Scores of the committee and of its kinds of models, mean over seeds, in per cent; their mean below."""
     kinds = [COMMITTEE, *dict.fromkeys(name for record in records for name in record["scores"] if name != COMMITTEE)]
@@ -113,44 +104,30 @@ def report(records: Sequence[dict[str, Any]]) -> str:
     return "\n".join(lines)
 
 
-def _options(arguments: Sequence[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--tables", nargs="+", default=list(ALL), choices=list(ALL), metavar="TABLE")
-    parser.add_argument("--seeds", nargs="+", type=int, default=list(SEEDS))
-    parser.add_argument("--out", type=Path, default=RESULTS, help="file of records")
-    parser.add_argument("--runs", type=Path, default=ROOT / "runs" / "product", help="folder of the trainings")
-    parser.add_argument("--report", action="store_true", help="print a table of the records, run nothing")
-    return parser.parse_args(arguments)
-
-
 def main(arguments: Sequence[str]) -> None:
-    options = _options(arguments)
+    options = per_table.parser(__doc__, "product", list(ALL)).parse_args(arguments)
     if options.report:
         print(report(recorded(options.out)))
         return
     torch.set_num_threads(1)
     code = checkout()
-    for seed in options.seeds:
-        for table in options.tables:
-            key = {"table": table, "seed": seed}
-            if any(key.items() <= record.items() for record in recorded(options.out)):
-                continue
-            words = ["--tables", table, "--seeds", str(seed)]
-            record = {
-                **key,
-                "command": shlex.join(["python", "benchmarks/product.py", *words]),
-                "numerics": NUMERICS,
-                "members": MEMBERS,
-                **train(table, seed, options.runs),
-                "versions": versions(),
-                "machine": machine(),
-                **code,
-            }
-            RecordFile(options.out).append(record, once=False)
-            scores = ", ".join(
-                f"{name} {100 * found['ood_test']:.1f}" for name, found in record["scores"].items() if found["ood_test"]
-            )
-            print(f"{table}, seed {seed}: OOD test {scores}; {record['seconds']:.0f} s", flush=True)
+    for key in missing(options):
+        table, seed = key["table"], key["seed"]
+        words = ["--tables", table, "--seeds", str(seed)]
+        record = {
+            **key,
+            "command": shlex.join(["python", "benchmarks/product.py", *words]),
+            "numerics": NUMERICS,
+            "members": MEMBERS,
+            **train(table, seed, options.runs),
+            "versions": versions(),
+            "machine": machine(),
+            **code,
+        }
+        RecordFile(options.out).append(record, once=False)
+        known = {name: found["ood_test"] for name, found in record["scores"].items() if found["ood_test"] is not None}
+        scores = ", ".join(f"{name} {100 * score:.1f}" for name, score in known.items())
+        print(f"{table}, seed {seed}: OOD test {scores}; {record['seconds']:.0f} s", flush=True)
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 from pathlib import Path
 
-from mphil.model.build import Product, prepare, train_product
+from mphil.model.product import Product, prepare, train_product
 
 RINGS = ("c1ccccc1", "c1ccncc1", "C1CCCCC1", "C1CCOCC1", "c1ccsc1", "c1cc[nH]c1", "C1CC1", "c1ccc2ccccc2c1", "C1CCNC1")
 TAILS = ("O", "N", "CO", "CN", "CC(=O)O", "C(=O)N", "CCO", "CCN", "CCCO", "OC", "N#CC", "ClC")

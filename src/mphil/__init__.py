@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from mphil.graphs.store import GraphStore
     from mphil.lab.study import study
     from mphil.methods.base import Method
-    from mphil.model.build.runs import train
     from mphil.model.estimator import MPHILClassifier, MPHILRegressor
     from mphil.model.predictor import Predictor, load
+    from mphil.model.product.runs import train
     from mphil.task import Task
     from mphil.training.callbacks import Callback
     from mphil.training.compare import compare
@@ -39,7 +39,7 @@ _HOMES = {
     "from_pyg": "mphil.benchmarks.pyg",
     "load": "mphil.model.predictor",
     "study": "mphil.lab.study",
-    "train": "mphil.model.build.runs",
+    "train": "mphil.model.product.runs",
 }
 
 __all__ = [

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -94,3 +95,13 @@ def test_names_are_complete():
 def test_other_names_are_refused():
     with pytest.raises(AttributeError, match="module 'mphil' has no attribute 'trian'"):
         mphil.trian  # noqa: B018
+
+
+SKIPPED_BY_TOOLS = {"build", "_build", "dist", "buck-out", "node_modules", "site-packages", "venv"}
+"""Folders that pytest does not collect and ruff does not read."""
+
+
+def test_no_folder_has_a_name_that_pytest_or_ruff_skips():
+    root = Path(__file__).parents[2]
+    folders = [path for top in ("src", "tests", "benchmarks") for path in (root / top).rglob("*") if path.is_dir()]
+    assert [str(path) for path in folders if path.name in SKIPPED_BY_TOOLS] == []

@@ -28,7 +28,7 @@ def evaluate(
     from mphil.model.bundle.manifest import is_bundle
 
     if is_bundle(run):
-        from mphil.model.build.runs import evaluate_bundle
+        from mphil.model.product.runs import evaluate_bundle
 
         if selection is not None:
             raise UsageError(f"--selection {selection}: a bundle holds one epoch; give the folder of the run instead")

@@ -27,7 +27,7 @@ def report(
     Fields are filled from the bundle; those that it cannot know are marked for the author.
     """
     from mphil.files import write_text
-    from mphil.model.build.reporting import bundle_chapters
+    from mphil.model.product.reporting import bundle_chapters
     from mphil.pages.regulatory import open_fields, regulatory_markdown, regulatory_page
 
     if out.suffix.lower() not in FORMATS:

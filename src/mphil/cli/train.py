@@ -137,9 +137,9 @@ def train(
 
 def _members(method: str | None, members: int | None, *, fast: bool, baselines: bool) -> int:
     """Networks of the committee; 0 for one network, or trees, alone."""
-    from mphil.model.build.defaults import MEMBERS
-    from mphil.model.build.members import check_members
     from mphil.model.committee.fitting import TREE_KINDS
+    from mphil.model.product.defaults import MEMBERS
+    from mphil.model.product.members import check_members
 
     if method in TREE_KINDS:
         for option, given in (("--members", members is not None), ("--fast", fast), ("--no-baselines", not baselines)):
@@ -160,9 +160,9 @@ def _members(method: str | None, members: int | None, *, fast: bool, baselines: 
 def _train_file(
     file: Path, wanted: dict[str, Any], out: Path | None, selection: str, *, members: int, baselines: bool, json: bool
 ) -> None:
-    from mphil.model.build import prepare, train_product
-    from mphil.model.build.defaults import METHOD
-    from mphil.model.build.place import check_free
+    from mphil.model.product import prepare, train_product
+    from mphil.model.product.defaults import METHOD
+    from mphil.model.product.place import check_free
     from mphil.training.distributed import launched
 
     if launched():
@@ -257,7 +257,7 @@ def resume(
     json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
     """Go on with a run that was interrupted, from its last checkpoint; the result is the same as without."""
-    from mphil.model.build.place import MARKER
+    from mphil.model.product.place import MARKER
     from mphil.training.saved import stored_run
 
     if (run / MARKER).exists():
@@ -270,7 +270,7 @@ def resume(
 
 
 def _execute(settings: Any, data: Any, folder: Path, *, resume: bool, json: bool) -> None:
-    from mphil.model.build.runs import write_run_bundle
+    from mphil.model.product.runs import write_run_bundle
     from mphil.training.distributed import is_first
     from mphil.training.run import execute
 

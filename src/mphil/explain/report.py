@@ -184,8 +184,8 @@ def _notes(predictor: Predictor, rows: Rows, explained: ExplainedRows) -> tuple[
     notes = list(predictor.notes)
     if committee := predictor.bundle.config.committee:
         notes.append(
-            f"Probabilities are those of {len(committee.members)} models together; atoms, parts and drops are those of "
-            f"one of them, the network {committee.members[0].name}."
+            f"Probabilities are those of {len(committee.members)} models together; atoms, parts and changes are those "
+            f"of one of them, the network {committee.members[0].name}."
         )
     unread = len(rows.smiles) - len(explained.rows)
     if unread:

@@ -12,12 +12,12 @@ from mphil.graphs.store import Batch
 from mphil.methods.base import Losses, Method, Progress, passed, register
 from mphil.nn.encoders import build_encoder
 from mphil.nn.losses import task_loss
-from mphil.nn.masks import concrete, node_share_of_edges
+from mphil.nn.masks import concrete, information, node_share_of_edges
 from mphil.nn.scorers import Scorer, reverse_edges
 from mphil.task import Task
 
 STEP = 0.1
-EPS = 1e-6
+"""How much the prior falls at a time."""
 
 
 @register(
@@ -122,10 +122,3 @@ class GSAT(Method):
         if self.attention == "edge":
             attention = node_share_of_edges(self.edge_attention(batch, attention), batch)
         return attention.detach()
-
-
-def information(attention: Tensor, prior: float) -> Tensor:
-    """Mean divergence of (M,) Bernoulli attentions from the prior, a scalar; 0 when there are none."""
-    kept = attention * (attention / prior + EPS).log()
-    dropped = (1 - attention) * ((1 - attention) / (1 - prior + EPS) + EPS).log()
-    return (kept + dropped).sum() / max(1, attention.numel())

@@ -12,6 +12,9 @@ from torch import Tensor
 
 from mphil.graphs.store import Batch
 
+EPS = 1e-6
+"""Added where a logarithm would otherwise be of 0."""
+
 ROUNDING = 1e-9
 """Taken off before rounding up, so that 0.28 of 25 is 7 and not 8."""
 
@@ -170,3 +173,10 @@ def _sorted(scores: Tensor, group: Tensor) -> Tensor:
     """Positions of the members, group after group, the best of each group first."""
     by_score = levels(scores).argsort(descending=True, stable=True)
     return by_score[group[by_score].argsort(stable=True)]
+
+
+def information(attention: Tensor, prior: float) -> Tensor:
+    """Mean divergence of (M,) Bernoulli attentions from the prior, a scalar; 0 when there are none."""
+    kept = attention * (attention / prior + EPS).log()
+    dropped = (1 - attention) * ((1 - attention) / (1 - prior + EPS) + EPS).log()
+    return (kept + dropped).sum() / max(1, attention.numel())

@@ -9,7 +9,8 @@ import torch
 
 from mphil.errors import UsageError
 from mphil.methods import Progress
-from mphil.methods.gsat import GSAT, information
+from mphil.methods.gsat import GSAT
+from mphil.nn.masks import information
 from mphil.nn.readout import readout
 from tests.graphs import TASKS
 from tests.unit.methods.loops import gradient_size, make, mean, risk, same

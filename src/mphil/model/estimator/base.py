@@ -14,16 +14,16 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from mphil.model.build import Prepared, assemble, choosing_part
-from mphil.model.build.build import fingerprints_of, tree_config
-from mphil.model.build.defaults import train_defaults
-from mphil.model.build.members import Trained, check_members, train_members, train_trees
 from mphil.model.bundle import Bundle, write_bundle
 from mphil.model.committee.fitting import TREE_KINDS
 from mphil.model.estimator.gather import gather, know_rows
 from mphil.model.estimator.inputs import InputError, OnBad, groups_of, read_rows, tell, value_errors
 from mphil.model.estimator.labels import Labels
 from mphil.model.predictor import Predictions, Predictor
+from mphil.model.product import Prepared, assemble, choosing_part
+from mphil.model.product.build import fingerprints_of, tree_config
+from mphil.model.product.defaults import train_defaults
+from mphil.model.product.members import Trained, check_members, train_members, train_trees
 from mphil.tables.from_smiles import OK
 from mphil.training.run import Run, execute
 from mphil.training.settings import merge, resolve
@@ -146,7 +146,7 @@ class GraphEstimator(BaseEstimator):  # type: ignore[misc]
         return run, train_members(config, data, run, None, members=self.members, rule=prepared.rule)
 
     def _prepared(self, own: Any) -> Prepared:
-        """The data with the full settings, as `mphil.model.build` prepares those of a file."""
+        """The data with the full settings, as `mphil.model.product` prepares those of a file."""
         data = own.benchmark
         rule, graphs = choosing_part(data), len(data.split.train)
         given = {"epochs": self.epochs, "batch_size": self.batch_size, "patience": self.patience}

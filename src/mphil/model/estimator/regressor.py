@@ -38,6 +38,7 @@ class MPHILRegressor(RegressorMixin, GraphEstimator):  # type: ignore[misc]
         validation: share of the rows that is held out inside `fit`.
         on_bad: what to do about molecules that cannot be read. `raise` names their rows in an error. `skip` warns;
             `fit` leaves them out, and `predict` gives them NaN.
+        members: networks of a committee, as in `MPHILClassifier`. 0 = one network alone.
         seed: of everything random.
         device: where the model is trained and asked, such as `cpu` or `cuda:0`.
 

@@ -6,11 +6,11 @@ from scipy.optimize import minimize
 
 from mphil.chem.descriptors import COUNTS, DESCRIPTORS
 from mphil.errors import IntegrityError
-from mphil.model.build.standing import COMMITTEE, standing
 from mphil.model.bundle.members import parse_trees, tree_tensors
 from mphil.model.committee.features import MoleculeFeatures
 from mphil.model.committee.fitting import TREE_KINDS, fit_trees, probabilities
 from mphil.model.committee.weights import as_logits, fit_weights
+from mphil.model.product.standing import COMMITTEE, standing
 from mphil.task import Task
 
 TASK = Task("regression", 2, "r2", (100.0, -5.0), (20.0, 2.0))

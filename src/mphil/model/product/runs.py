@@ -15,16 +15,16 @@ from numpy.typing import NDArray
 
 from mphil.benchmarks.base import Benchmark, benchmark
 from mphil.benchmarks.own_data import OwnData
-from mphil.model.bundle import Bundle, write_bundle
 from mphil.chem.schema import SCHEMAS
-from mphil.tables.graph_folders import survey_graphs
-from mphil.tables.from_smiles import SMALL
-from mphil.tables.pool import run as read_molecules
 from mphil.errors import IntegrityError, MphilError, UsageError
-from mphil.training.metrics import score
+from mphil.model.bundle import Bundle, write_bundle
 from mphil.model.predictor import load
-from mphil.model.build.assembly import Prepared, Rule, assemble
+from mphil.model.product.assembly import Prepared, Rule, assemble
+from mphil.tables.from_smiles import SMALL
+from mphil.tables.graph_folders import survey_graphs
+from mphil.tables.pool import run as read_molecules
 from mphil.training.distributed import is_first
+from mphil.training.metrics import score
 from mphil.training.run import Run
 from mphil.training.run import train as train_run
 
@@ -81,7 +81,12 @@ def bundle_run(run: Run) -> Bundle:
     own = OwnData(data, survey_graphs(data.store), COLUMN if fingerprints is not None else "", ())
     scores = {run.config.method.name: run.scores[rule]}
     bundle = assemble(Prepared(own, data, run.config, rule), run, fingerprints, scores, {})
-    facts = {**bundle.config.data, "benchmark": run.config.benchmark.model_dump(mode="json")}
+    facts = {
+        **bundle.config.data,
+        "benchmark": run.config.benchmark.model_dump(mode="json"),
+        "data_digest": run.benchmark.store.digest(),
+        "split_digest": run.benchmark.split.digest(),
+    }
     return replace(bundle, config=bundle.config.model_copy(update={"data": facts}))
 
 

@@ -10,15 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mphil.benchmarks.base import Benchmark
+from mphil.graphs.split import Part
 from mphil.model.bundle import Bundle, Committee
 from mphil.model.committee.features import MoleculeFeatures
 from mphil.model.committee.weights import as_logits, fit_weights
-from mphil.graphs.split import Part
 from mphil.model.predictor.asking import Outputs, combined
 from mphil.model.predictor.core import Predictor
-from mphil.model.build.forest import TESTED
-from mphil.model.build.members import Trained
-from mphil.model.build.standing import COMMITTEE, part_scores, standing
+from mphil.model.product.forest import TESTED
+from mphil.model.product.members import Trained
+from mphil.model.product.standing import COMMITTEE, part_scores, standing
 
 WEIGHED_ON: tuple[Part, ...] = ("id_val", "ood_val")
 """The parts that weights are fitted on: the first tells who is right about molecules like those of training, the second

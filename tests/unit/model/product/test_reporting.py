@@ -8,12 +8,12 @@ from dataclasses import replace
 
 import pytest
 
-from mphil.model.bundle import read_bundle, write_bundle
 from mphil.errors import UsageError
-from mphil.training.metrics import roc_auc
-from mphil.pages.regulatory import OPEN, open_fields, regulatory_markdown, regulatory_page
+from mphil.model.bundle import read_bundle, write_bundle
 from mphil.model.predictor import Predictor
-from mphil.model.build.reporting import bundle_chapters, training_fit
+from mphil.model.product.reporting import bundle_chapters, training_fit
+from mphil.pages.regulatory import OPEN, open_fields, regulatory_markdown, regulatory_page
+from mphil.training.metrics import roc_auc
 from tests.command import call
 from tests.products import binary_table, make
 

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from mphil.graphs.split import Part, Split
-from mphil.training.metrics import score
 from mphil.task import Task
+from mphil.training.metrics import score
 
 TREES = 200
 TREES_IN_ALL = 4_000

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 import mphil
+from mphil.errors import DataError, IntegrityError, UsageError
 from mphil.model.bundle import BundleConfig, read_bundle, write_bundle
 from mphil.model.committee.weights import combine
-from mphil.errors import DataError, IntegrityError, UsageError
+from mphil.model.product import prepare, train_product
+from mphil.model.product.members import network_configs
 from mphil.pages.card import card_page
-from mphil.model.build import prepare, train_product
-from mphil.model.build.members import network_configs
 from mphil.testing import random_graphs
 from tests.graphs import TASKS
 from tests.products import TINY, binary_table, molecules, write_table
@@ -124,7 +124,7 @@ class TestBundle:
 class TestTraining:
     def test_doing_it_again_changes_nothing(self, made, tmp_path, monkeypatch):
         folder = shutil.copytree(made.folder, tmp_path / "out")
-        monkeypatch.setattr("mphil.model.build.members.fit_trees", lambda *_, **__: pytest.fail("they are there"))
+        monkeypatch.setattr("mphil.model.product.members.fit_trees", lambda *_, **__: pytest.fail("they are there"))
         again = together(made.folder.parent / "assay.csv", folder)
         for name in ("config.json", "committee.safetensors", "model.safetensors", "trust.json", "metrics.json"):
             assert (again.path / name).read_bytes() == (made.path / name).read_bytes(), name

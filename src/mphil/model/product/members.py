@@ -16,19 +16,19 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 
 from mphil.benchmarks.base import Benchmark
+from mphil.chem.descriptors import NAME as FEATURES
+from mphil.config import NamedArgs, RunConfig
+from mphil.errors import MphilError, UsageError
+from mphil.files import write_bytes
+from mphil.methods.base import METHODS, resolve_hyperparameters
 from mphil.model.bundle import Committee, Member
 from mphil.model.bundle.members import parse_trees, tree_tensors
-from mphil.chem.descriptors import NAME as FEATURES
 from mphil.model.committee.features import MoleculeFeatures
 from mphil.model.committee.fitting import TREE_KINDS, TREE_NAMES, TreeKind, fit_trees
 from mphil.model.committee.reading import read_features
 from mphil.model.committee.trees import Trees
-from mphil.config import NamedArgs, RunConfig
+from mphil.model.product.defaults import ENCODER, OTHER
 from mphil.progress import row_bar
-from mphil.errors import MphilError, UsageError
-from mphil.files import write_bytes
-from mphil.methods.base import METHODS, resolve_hyperparameters
-from mphil.model.build.defaults import ENCODER, OTHER
 from mphil.training.checkpoint import Checkpoints
 from mphil.training.run import Run, execute
 

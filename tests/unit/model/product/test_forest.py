@@ -9,8 +9,8 @@ from sklearn.metrics import roc_auc_score
 from mphil.chem.fingerprint import morgan_fingerprints
 from mphil.chem.parse import parse_smiles
 from mphil.graphs.split import Split
-from mphil.model.build import forest
-from mphil.model.build.forest import TREES, forest_scores
+from mphil.model.product import forest
+from mphil.model.product.forest import TREES, forest_scores
 from mphil.task import Task
 from tests.products import molecules
 

@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 
 from mphil.model.bundle import Trust
 from mphil.model.bundle.contents import Score
-from mphil.training.metrics import roc_auc
 from mphil.model.predictor.asking import Outputs
-from mphil.model.build.measured import errors_of
+from mphil.model.product.measured import errors_of
 from mphil.task import Task
+from mphil.training.metrics import roc_auc
 from mphil.trust.calibration import Calibration, expected_calibration_error, log_loss, reliability
 from mphil.trust.conformal import Conformal
 from mphil.trust.intervals import Intervals

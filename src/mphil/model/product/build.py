@@ -14,22 +14,22 @@ from numpy.typing import NDArray
 
 from mphil.benchmarks.base import Benchmark
 from mphil.benchmarks.own_data import own_data, read_own_data, table_arguments
+from mphil.config import NamedArgs, RunConfig, check_arguments
+from mphil.errors import DataError, UnknownName, UsageError
+from mphil.files import write_text
+from mphil.graphs.split import Part
+from mphil.methods.base import METHODS, build_method, resolve_hyperparameters
 from mphil.model.bundle import Bundle, write_bundle
 from mphil.model.committee.fitting import TREE_KINDS
-from mphil.config import NamedArgs, RunConfig, check_arguments
+from mphil.model.product.assembly import Prepared, Rule, assemble
+from mphil.model.product.defaults import ARGUMENTS, ENCODER, METHOD, train_defaults
+from mphil.model.product.forest import forest_scores
+from mphil.model.product.members import BASELINE, check_members, train_members, train_trees
+from mphil.model.product.place import ISSUES, PARTS, held, issue_table, parts_table
+from mphil.progress import row_bar
 from mphil.tables.from_smiles import SMALL
 from mphil.tables.pool import run as read_molecules
-from mphil.progress import row_bar
-from mphil.graphs.split import Part
-from mphil.errors import DataError, UnknownName, UsageError
 from mphil.training.metrics import score
-from mphil.files import write_text
-from mphil.methods.base import METHODS, build_method, resolve_hyperparameters
-from mphil.model.build.assembly import Prepared, Rule, assemble
-from mphil.model.build.defaults import ARGUMENTS, ENCODER, METHOD, train_defaults
-from mphil.model.build.forest import forest_scores
-from mphil.model.build.members import BASELINE, check_members, train_members, train_trees
-from mphil.model.build.place import ISSUES, PARTS, held, issue_table, parts_table
 from mphil.training.run import Run, execute
 from mphil.training.settings import Wanted, merge, resolve
 from mphil.training.trainable import check_needs, check_trainable

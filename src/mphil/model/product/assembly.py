@@ -12,25 +12,26 @@ from torch import Tensor
 
 from mphil.benchmarks.base import Benchmark
 from mphil.benchmarks.own_data import OwnData
-from mphil.model.bundle import Bundle, BundleConfig, MoleculeReading, References, Trust
-from mphil.model.bundle.contents import Score
-from mphil.model.bundle.folder import trust_values, weights_digest
-from mphil.model.bundle.held_out import HeldOut
 from mphil.chem.fingerprint import NAME
 from mphil.chem.schema import SCHEMAS
 from mphil.chem.standardise import NAME as PARENT
 from mphil.config import RunConfig
-from mphil.progress import row_bar
 from mphil.graphs.split import PARTS, Part
-from mphil.pages.card import card_page
-from mphil.model.predictor.asking import best_score, distance
+from mphil.model.bundle import Bundle, BundleConfig, MoleculeReading, References, Trust
+from mphil.model.bundle.contents import Score
+from mphil.model.bundle.folder import trust_values, weights_digest
+from mphil.model.bundle.held_out import HeldOut
+from mphil.model.predictor.asking import Outputs, best_score, distance
 from mphil.model.predictor.core import Predictor
-from mphil.model.build.fitting import fit_trust, measure
-from mphil.model.build.forest import TESTED
-from mphil.model.build.joining import join, with_members
-from mphil.model.build.members import Trained, chosen_weights
-from mphil.model.build.worth import measured_worth
+from mphil.model.product.fitting import fit_trust, measure
+from mphil.model.product.forest import TESTED
+from mphil.model.product.joining import join, with_members
+from mphil.model.product.members import Trained, chosen_weights
+from mphil.model.product.worth import measured_worth
+from mphil.pages.card import card_page
+from mphil.progress import row_bar
 from mphil.provenance import NUMERICS, versions
+from mphil.task import Task
 from mphil.training.plugged import model_plugins
 from mphil.training.run import Run
 from mphil.trust.calibration import Calibration
@@ -138,22 +139,39 @@ def assemble(
     }
     kept = None
     if data.task.kind != "regression":
-        probability = {part: trust.calibration.apply(outputs[part].logits) for part in (held, *tested)}
-        bits = {} if fingerprints is None else {part: fingerprints[parts[part].numpy()] for part in (held, *tested)}
-        none = np.empty((len(labels[held]), 0), np.uint8)
-        kept = HeldOut(probability[held], labels[held].astype(np.float32), distances[held], bits.get(held, none))
-        metrics["trust"] |= measured_worth(
-            trust,
-            kept,
-            {part: probability[part] for part in tested},
-            {part: labels[part] for part in tested},
-            distances,
-            {part: bits[part] for part in tested if part in bits},
-            data.task,
-        )
+        bits = {part: fingerprints[parts[part].numpy()] for part in (held, *tested)} if fingerprints is not None else {}
+        kept, worth = _worth(trust, held, tested, outputs, labels, distances, bits, data.task)
+        metrics["trust"] |= worth
     bundle = replace(draft, trust=trust, references=references, metrics=metrics, held_out=kept)
     card = card_page(bundle.config.model_dump(mode="json"), metrics, trust_values(trust), weights_digest(bundle.state))
     return replace(bundle, card=card)
+
+
+def _worth(
+    trust: Trust,
+    held: Part,
+    tested: Sequence[Part],
+    outputs: Mapping[Part, Outputs],
+    labels: Mapping[Part, NDArray[np.float64]],
+    distances: Mapping[str, NDArray[np.float64]],
+    fingerprints: Mapping[Part, NDArray[np.uint8]],
+    task: Task,
+) -> tuple[HeldOut, dict[str, Any]]:
+    """The rows that `trust` was fitted on, and what the test parts say of verdicts and weighted sets."""
+    probability = {part: trust.calibration.apply(outputs[part].logits) for part in (held, *tested)}
+    none = np.empty((len(labels[held]), 0), np.uint8)
+    bits = fingerprints.get(held, none)
+    kept = HeldOut(probability[held], labels[held].astype(np.float32), distances[held], bits)
+    worth = measured_worth(
+        trust,
+        kept,
+        {part: probability[part] for part in tested},
+        {part: labels[part] for part in tested},
+        distances,
+        {part: fingerprints[part] for part in tested if part in fingerprints},
+        task,
+    )
+    return kept, worth
 
 
 def _names(own: OwnData, rows: Sequence[int]) -> list[str] | None:

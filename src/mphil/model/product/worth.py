@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from mphil.model.bundle import Trust
 from mphil.model.bundle.held_out import HeldOut
-from mphil.training.metrics import score
 from mphil.task import Task
+from mphil.training.metrics import score
 from mphil.trust.ood import VERDICTS
 from mphil.trust.shift import DensityRatio, effective_size, fingerprint_features, weighted_sets
 from mphil.trust.values import class_probabilities

@@ -7,11 +7,11 @@ import shutil
 import pytest
 import torch
 
-from mphil.model.bundle import read_bundle
 from mphil.config import TrainConfig
 from mphil.errors import DataError, IntegrityError, UnknownName, UsageError
-from mphil.model.build import choosing_part, prepare, train_product
-from mphil.model.build.defaults import train_defaults
+from mphil.model.bundle import read_bundle
+from mphil.model.product import choosing_part, prepare, train_product
+from mphil.model.product.defaults import train_defaults
 from mphil.training.checkpoint import Checkpoints
 from tests.products import TINY, binary_table, make, molecules, rows_of, write_table
 

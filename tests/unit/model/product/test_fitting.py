@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from mphil.model.predictor.asking import Outputs
-from mphil.model.build.fitting import ALPHA, BINS, fit_trust, measure
+from mphil.model.product.fitting import ALPHA, BINS, fit_trust, measure
 from mphil.task import Task
 
 TASK = Task("binary", 1, "roc_auc")

@@ -7,10 +7,10 @@ import pytest
 import torch
 
 import mphil
-from mphil.model.bundle import read_bundle
 from mphil.errors import IntegrityError, UsageError
 from mphil.methods import evaluating
-from mphil.model.build.runs import evaluate_bundle, write_run_bundle
+from mphil.model.bundle import read_bundle
+from mphil.model.product.runs import evaluate_bundle, write_run_bundle
 from tests.command import call
 
 SETTINGS = {"encoder": {"width": 8, "layers": 2}, "train": {"epochs": 2, "batch_size": 24}}
@@ -132,6 +132,6 @@ class TestCommands:
 
     def test_other_data_are_named(self, graphs, monkeypatch):
         other = mphil.benchmark("good-motif-basis", graphs=90)
-        monkeypatch.setattr("mphil.model.build.runs.benchmark", lambda name, **args: other)
+        monkeypatch.setattr("mphil.model.product.runs.benchmark", lambda name, **args: other)
         with pytest.raises(IntegrityError, match="the data of good-motif-basis are not those of the training"):
             evaluate_bundle(graphs[1])

@@ -9,9 +9,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from mphil.task import Task
 from mphil.training.metrics import score
 from mphil.training.paired import paired_difference
-from mphil.task import Task
 
 COMMITTEE = "committee"
 """What all members together are called in tables of scores."""

@@ -7,12 +7,12 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from mphil.errors import UsageError
 from mphil.model.bundle import read_bundle
 from mphil.model.bundle.folder import trust_values, weights_digest
-from mphil.errors import UsageError
-from mphil.training.metrics import score
-from mphil.pages.regulatory import Chapter, chapters
 from mphil.model.predictor import Predictor
+from mphil.pages.regulatory import Chapter, chapters
+from mphil.training.metrics import score
 
 
 def bundle_chapters(folder: Path) -> list[Chapter]:

@@ -7,7 +7,7 @@ import pytest
 
 from mphil.model.bundle import Trust
 from mphil.model.bundle.held_out import HeldOut
-from mphil.model.build.worth import measured_worth, verdict_worth, weighted_coverage
+from mphil.model.product.worth import measured_worth, verdict_worth, weighted_coverage
 from mphil.task import Task
 from mphil.trust.calibration import Calibration
 from mphil.trust.conformal import Conformal

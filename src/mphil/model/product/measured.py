@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mphil.model.bundle import Trust
-from mphil.training.metrics import REGRESSION_METRICS
 from mphil.model.predictor.asking import Outputs
 from mphil.task import Task
+from mphil.training.metrics import REGRESSION_METRICS
 
 POINTS = 300
 """Graphs of a part that the card draws, evenly spaced when there are more."""

@@ -8,10 +8,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from mphil.benchmarks.own_data import OwnData
-from mphil.tables.spreadsheet import csv_text
-from mphil.tables.survey import BadRow
 from mphil.errors import IntegrityError, UsageError
 from mphil.files import write_json
+from mphil.tables.spreadsheet import csv_text
+from mphil.tables.survey import BadRow
 from mphil.training.lock import lock_run
 
 MARKER = "product.json"

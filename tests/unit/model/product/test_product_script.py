@@ -1,0 +1,58 @@
+"""The script that measures the default of the tool: a table as a file, what is missing, and the report."""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+
+import pytest
+
+import mphil
+from mphil.lab.records import RecordFile
+from mphil.model.product import prepare
+from mphil.provenance import NUMERICS
+
+BENCHMARKS = Path(__file__).parents[4] / "benchmarks"
+
+
+@pytest.fixture(scope="module")
+def script():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(BENCHMARKS))
+        yield importlib.import_module("product")
+
+
+def record(table, seed, committee, forest):
+    scores = {"random forest": forest, "committee": committee}
+    parts = {name: {"id_test": score, "ood_test": score} for name, score in scores.items()}
+    return {"table": table, "seed": seed, "numerics": NUMERICS, "scores": parts}
+
+
+def test_a_table_is_read_back_with_its_parts_and_labels(script, tmp_path):
+    data = mphil.benchmark("decoy-scaffold", graphs=200)
+    path = tmp_path / "table.csv"
+    script.write_table(data, path)
+    given = {"path": str(path), "smiles": "smiles", "targets": ["label_0"], "split": "predefined"}
+    own = prepare({"benchmark": given | {"standardise": False, "duplicates": "keep"}}).data
+    for part, graphs in data.split:
+        expected = sorted(data.store.smiles[i] for i in graphs.tolist())
+        assert sorted(own.store.smiles[i] for i in own.split[part].tolist()) == expected
+    label = dict(zip(data.store.smiles, data.store.y[:, 0].tolist(), strict=True))
+    assert [label[one] for one in own.store.smiles] == own.store.y[:, 0].tolist()
+
+
+def test_the_report_has_means_over_seeds_and_tables(script):
+    lines = script.report([record("a", 0, 0.8, 0.7), record("a", 1, 0.9, 0.8), record("b", 0, 0.6, None)]).splitlines()
+    assert lines[0] == "| table | seeds | part | committee | random forest |"
+    assert lines[2] == "| a | 2 | id_test | 85.0 | 75.0 |"
+    assert lines[4] == "| b | 1 | id_test | 60.0 | - |"
+    assert lines[-1] == "| mean | | ood_test | 72.5 | 75.0 |"
+
+
+def test_what_is_recorded_is_not_run_again(script, tmp_path):
+    out = tmp_path / "product.jsonl"
+    parser = script.per_table.parser(None, "product", ["a", "b"])
+    RecordFile(out).append(record("a", 0, 0.8, 0.7), once=False)
+    RecordFile(out).append(record("b", 0, 0.8, 0.7) | {"numerics": NUMERICS - 1}, once=False)
+    options = parser.parse_args(["--seeds", "0", "--out", str(out)])
+    assert list(script.missing(options)) == [{"table": "b", "seed": 0}]
