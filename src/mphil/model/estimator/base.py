@@ -175,7 +175,7 @@ class GraphEstimator(BaseEstimator):  # type: ignore[misc]
             if rows.kind != wanted:
                 raise InputError(f"X holds {rows.kind}, the model was trained on {wanted}")
             if rows.kind == "molecules":
-                found = self.predictor_.predict(rows.values)
+                found: Predictions = self.predictor_.predict(rows.values)
             else:
                 found = self.predictor_.predict_graphs(rows.store())
             said = zip(found.status, found.message, strict=True)

@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, cast, overload
 
 import numpy as np
 import torch
@@ -25,6 +25,7 @@ from mphil.model.bundle.manifest import is_bundle
 from mphil.model.committee.features import MoleculeFeatures
 from mphil.model.committee.reading import read_features
 from mphil.model.predictor.asking import Advance, Outputs, ask, combined, distance
+from mphil.model.predictor.frames import is_frame, predict_frame
 from mphil.model.predictor.graphs import as_graphs
 from mphil.model.predictor.members import Members
 from mphil.model.predictor.predictions import Floats, Numbers, Predictions
@@ -36,6 +37,7 @@ from mphil.trust.neighbours import most_similar
 from mphil.trust.ood import VERDICTS
 
 if TYPE_CHECKING:
+    import pandas as pd
     from torch_geometric.data import Data
 
 BATCH = 256
@@ -104,30 +106,53 @@ class Predictor:
             return (f"the bundle was made with RDKit {made}, this is {here}: a few molecules may read differently",)
         return ()
 
+    @overload
     def predict(
-        self, smiles: Sequence[str] | GraphStore | Sequence[Data], *, workers: int | None = None
-    ) -> Predictions:
+        self, given: Sequence[str] | GraphStore | Sequence[Data], /, *, workers: int | None = None
+    ) -> Predictions: ...
+
+    @overload
+    def predict(
+        self, given: pd.DataFrame, /, *, smiles: str | None = None, id: str | None = None, workers: int | None = None
+    ) -> pd.DataFrame: ...
+
+    def predict(
+        self,
+        given: Sequence[str] | GraphStore | Sequence[Data] | pd.DataFrame,
+        /,
+        *,
+        smiles: str | None = None,
+        id: str | None = None,
+        workers: int | None = None,
+    ) -> Predictions | pd.DataFrame:
         """Answer about molecules, of which every spelling gets the same answer, or about graphs.
 
         Args:
-            smiles: one molecule a row; a row that cannot be read is answered with a status and a message. Or graphs,
-                as a store or as PyG has them; a bundle that takes molecules reads their `smiles`.
+            given: one SMILES a row; a row that cannot be read is answered with a status and a message. Or graphs,
+                as a store or as PyG has them; a bundle that takes molecules reads their `smiles`. Or a DataFrame,
+                which is answered with one.
+            smiles: the column of a DataFrame with the molecules; None takes the name it had in training.
+            id: the column of a DataFrame that becomes the index of the answers; None keeps the index.
             workers: processes that read molecules; 0 works in this one, None chooses by the number of rows.
 
         Raises:
-            UsageError: the bundle takes graphs, or a single string was given.
+            UsageError: the bundle takes graphs, a single string was given, or a column is not in the DataFrame.
         """
-        if isinstance(smiles, str):
+        if is_frame(given):
+            return predict_frame(self, cast("pd.DataFrame", given), smiles, id, workers)
+        if smiles is not None or id is not None:
+            raise UsageError("smiles= and id= name columns of a DataFrame; what was given is none")
+        if isinstance(given, str):
             raise UsageError("molecules come as a sequence of SMILES; for a single one, put it into a list")
-        graphs = as_graphs(smiles, self.bundle.config.encoder)
+        rows_or_graphs = cast("Sequence[str] | GraphStore | Sequence[Data]", given)
+        graphs = as_graphs(rows_or_graphs, self.bundle.config.encoder)
         if graphs is not None and not self.takes_molecules:
             return self.predict_graphs(graphs)
         if graphs is not None and graphs.smiles is None:
             raise UsageError("this bundle takes molecules, and these graphs carry no SMILES; give the SMILES")
-        smiles = cast("Sequence[str]", smiles if graphs is None else graphs.smiles)
+        rows = cleaned(cast("Sequence[str]", given if graphs is None else graphs.smiles))
         if workers is None:
-            workers = 0 if len(smiles) <= SMALL else len(os.sched_getaffinity(0))
-        rows = cleaned(smiles)
+            workers = 0 if len(rows) <= SMALL else len(os.sched_getaffinity(0))
         job, options = self.reading
         return self.answer(as_molecules(run(job, rows, options, workers=workers), len(rows), options["schema"]))
 

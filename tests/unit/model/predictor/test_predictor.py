@@ -4,6 +4,7 @@ import random
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from rdkit import Chem, DataStructs
@@ -306,3 +307,37 @@ def test_wrong_arguments(product, tmp_path):
         Predictor(product.bundle, batch_size=0)
     with pytest.raises(UsageError, match="no bundle here"):
         mphil.load(tmp_path)
+
+
+class TestFrames:
+    """A DataFrame in, a DataFrame out."""
+
+    def frame(self):
+        return pd.DataFrame({"code": ["a-1", "a-2", "a-3"], "structure": [*molecules()[:2], None]}, index=[7, 3, 5])
+
+    def test_the_same_answers_under_the_index_of_the_table(self, predictor):
+        found = predictor.predict(self.frame(), smiles="structure")
+        assert found.index.tolist() == [7, 3, 5]
+        assert {name: list(cells) for name, cells in found.astype(object).where(found.notna(), None).items()} == (
+            predictor.predict([*molecules()[:2], ""]).columns()
+        )
+        assert found["status"].tolist() == ["ok", "ok", "empty"]
+
+    def test_a_column_names_the_rows(self, predictor):
+        found = predictor.predict(self.frame(), smiles="structure", id="code")
+        assert (found.index.name, found.index.tolist()) == ("code", ["a-1", "a-2", "a-3"])
+        joined = self.frame().join(found, on="code")
+        assert joined["status"].tolist() == ["ok", "ok", "empty"]
+
+    def test_the_column_of_the_training_is_found(self, predictor):
+        usual = predictor.bundle.config.molecules.column
+        table = self.frame().rename(columns={"structure": usual})
+        pd.testing.assert_frame_equal(predictor.predict(table), predictor.predict(self.frame(), smiles="structure"))
+
+    def test_columns_that_are_not_there(self, predictor):
+        with pytest.raises(UsageError, match=r"no column 'mol' \(columns: code, structure\); name one with smiles="):
+            predictor.predict(self.frame(), smiles="mol")
+        with pytest.raises(UsageError, match="no column 'name'.*name one with id="):
+            predictor.predict(self.frame(), smiles="structure", id="name")
+        with pytest.raises(UsageError, match="name columns of a DataFrame"):
+            predictor.predict(molecules()[:2], smiles="structure")
