@@ -20,10 +20,14 @@ def settings_of(name):
     return found
 
 
+IN_FULL = {"erm", "mphil", "mphil+"}
+
+
 def marks(name, settings, check):
-    """Presets, and what takes longest, are for `make test-all`; the method of the paper is tested in full."""
-    slow = settings != "defaults" or (name == "disco" and not check.name.startswith("multiclass"))
-    return [pytest.mark.slow] if slow and name != "mphil" else []
+    """For most methods, presets, binary tasks (a multitask of one) and what takes longest are for `make test-all`."""
+    slow = settings != "defaults" or check.name.startswith("binary")
+    slow = slow or (name == "disco" and not check.name.startswith("multiclass"))
+    return [pytest.mark.slow] if slow and name not in IN_FULL else []
 
 
 CHECKS = [
