@@ -5,7 +5,7 @@
     python benchmarks/product.py --report                                                 # a table of the records
 
 Each table is written as a CSV file with its parts and trained by the same functions as by the command. Tables are the
-development tables and four more (`fresh-*`) that no setting was chosen on. The committee and every model in it are
+development tables and five more (`fresh-*`) that no setting was chosen on. The committee and every model in it are
 scored on id_test and ood_test, with the metric of the task; the seed is that of the networks and trees.
 
 Adds a line to benchmarks/results/product.jsonl for each, with command, settings, seed, versions, machine and commit.
@@ -15,6 +15,7 @@ Trainings are in runs/product; Ctrl-C loses nothing, the same command goes on.
 from __future__ import annotations
 
 import csv
+import re
 import shlex
 import sys
 import time
@@ -38,10 +39,13 @@ from per_table import missing, recorded
 
 TESTS = ("id_test", "ood_test")
 FRESH: Mapping[str, TableSpec] = {
-    "fresh-toxcast-ahr-scaffold": TableSpec("toxcast", 2_000, "scaffold", ("TOX21_AhR_LUC_Agonist",)),
-    "fresh-toxcast-mmp-size": TableSpec("toxcast", 1_500, "size", ("TOX21_MMP_ratio_down",)),
-    "fresh-hiv-random": TableSpec("hiv", 1_500, "random", positives=0.25),
-    "fresh-ic50-random": TableSpec("ic50-partial", 1_500, "random", positives=0.6),
+    "fresh-toxcast-aromatase-scaffold": TableSpec("toxcast", 4_000, "scaffold", ("TOX21_Aromatase_Inhibition",)),
+    "fresh-toxcast-tr-size": TableSpec("toxcast", 3_000, "size", ("TOX21_TR_LUC_GH3_Antagonist",)),
+    "fresh-toxcast-fxr-random": TableSpec("toxcast", 2_000, "random", ("TOX21_FXR_BLA_antagonist_ratio",)),
+    "fresh-toxcast-4-scaffold": TableSpec(
+        "toxcast", 2_000, "scaffold", ("ATG_AP_1_CIS_up", "ATG_MRE_CIS_up", "ATG_EGR_CIS_up", "ATG_DR4_LXR_CIS_dn")
+    ),
+    "fresh-muv-size": TableSpec("muv", 1_500, "size", positives=0.3),
 }
 ALL = {**TABLES, **FRESH}
 
@@ -83,25 +87,38 @@ def train(table: str, seed: int, runs: Path) -> dict[str, Any]:
 
 
 def report(records: Sequence[dict[str, Any]]) -> str:
-    """Scores of the committee and of its kinds of models, mean over seeds, in per cent; their mean below."""
-    kinds = [COMMITTEE, *dict.fromkeys(name for record in records for name in record["scores"] if name != COMMITTEE)]
+    """Scores of the committee and of each of its models, mean over seeds, in per cent; their means and ranks below."""
+    runs = [record | {"scores": _by_kind(record["scores"])} for record in records]
+    kinds = [COMMITTEE, *dict.fromkeys(name for run in runs for name in run["scores"] if name != COMMITTEE)]
     lines = ["| table | seeds | part | " + " | ".join(kinds) + " |", "|---|---|---|" + "---|" * len(kinds)]
-    columns: dict[tuple[str, str], list[float]] = {}
-    for table in sorted({record["table"] for record in records}):
-        own = [record for record in records if record["table"] == table]
+    found: dict[str, list[list[float]]] = {part: [] for part in TESTS}
+    for table in sorted({run["table"] for run in runs}):
+        own = [run for run in runs if run["table"] == table]
         for part in TESTS:
-            cells = []
-            for kind in kinds:
-                found = [record["scores"][kind][part] for record in own if kind in record["scores"]]
-                known = [100 * score for score in found if score is not None]
-                if known:
-                    columns.setdefault((kind, part), []).append(mean(known))
-                cells.append(f"{mean(known):.1f}" if known else "-")
-            lines.append(f"| {table} | {len(own)} | {part} | {' | '.join(cells)} |")
-    for part in TESTS:
-        cells = [f"{mean(columns[kind, part]):.1f}" if (kind, part) in columns else "-" for kind in kinds]
-        lines.append(f"| mean | | {part} | {' | '.join(cells)} |")
+            scores = [[run["scores"][kind][part] for run in own] for kind in kinds]
+            if any(score is None for row in scores for score in row):
+                lines.append(f"| {table} | {len(own)} | {part} | {' | '.join('-' for _ in kinds)} |")
+                continue
+            means = [100 * mean(row) for row in scores]
+            found[part].append(means)
+            lines.append(f"| {table} | {len(own)} | {part} | {' | '.join(f'{one:.1f}' for one in means)} |")
+    for part, rows in found.items():
+        if rows:
+            means = [mean(column) for column in zip(*rows, strict=True)]
+            ranks = [mean(column) for column in zip(*map(_ranks, rows), strict=True)]
+            lines.append(f"| mean of {len(rows)} tables | | {part} | {' | '.join(f'{one:.1f}' for one in means)} |")
+            lines.append(f"| mean rank | | {part} | {' | '.join(f'{one:.1f}' for one in ranks)} |")
     return "\n".join(lines)
+
+
+def _by_kind(scores: Mapping[str, Any]) -> dict[str, Any]:
+    """Scores under names that are the same for every seed: a second network of a method has the next one."""
+    return {re.sub(r", seed \d+$", ", second", name): found for name, found in scores.items()}
+
+
+def _ranks(scores: Sequence[float]) -> list[float]:
+    """From 1, the best; equal scores share the mean of their ranks."""
+    return [sum(other > one for other in scores) + (sum(other == one for other in scores) + 1) / 2 for one in scores]
 
 
 def main(arguments: Sequence[str]) -> None:

@@ -19,6 +19,11 @@ TREES = {
         "doi:10.1023/A:1010933404324",
         "Trees on bootstrap samples of the molecules, each split the best of a random choice of features.",
     ),
+    "extra-trees": (
+        "extremely randomised trees on counts of neighbourhoods and descriptors; for `mphil train FILE`",
+        "doi:10.1007/s10994-006-6226-1",
+        "Trees on all molecules, each split the best of a random choice of features and thresholds.",
+    ),
     "boosting": (
         "gradient-boosted trees on counts of neighbourhoods and descriptors; for `mphil train FILE`",
         "doi:10.1214/aos/1013203451",

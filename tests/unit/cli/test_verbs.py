@@ -142,7 +142,7 @@ class TestBenchmarks:
         table = call("benchmarks").out
         assert "needs HIV.csv, which is downloaded" in " ".join(table.split())
 
-    @pytest.mark.parametrize("name", ["forest", "boosting"])
+    @pytest.mark.parametrize("name", ["forest", "extra-trees", "boosting"])
     def test_trees_are_methods_too(self, name):
         shown = call("methods", "show", name).out
         assert "needs: molecules" in shown
@@ -179,11 +179,11 @@ class TestMethods:
     def test_list(self):
         listed = as_json("methods", "--json")
         assert listed == as_json("methods", "list", "--json")
-        assert [entry["name"] for entry in listed] == [*METHODS, "forest", "boosting"]
+        assert [entry["name"] for entry in listed] == [*METHODS, "forest", "extra-trees", "boosting"]
         assert all(entry["summary"] and entry["paper"] for entry in listed)
         assert "erm" in call("methods").out
         able = {entry["name"] for entry in listed if "regression" in entry["tasks"]}
-        assert able == {"erm", "mphil+", "forest", "boosting"}
+        assert able == {"erm", "mphil+", "forest", "extra-trees", "boosting"}
 
     def test_show_for_programs(self):
         facts = as_json("methods", "show", "mphil", "--json")

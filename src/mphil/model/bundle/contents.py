@@ -68,7 +68,7 @@ class Member(Settings):
     """
 
     name: str = LongText
-    kind: Literal["network", "forest", "boosting"]
+    kind: Literal["network", "forest", "extra-trees", "boosting"]
     seed: int = Field(ge=0)
     weight: float = Field(ge=0, le=1)
     method: NamedArgs | None = None

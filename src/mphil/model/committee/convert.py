@@ -13,7 +13,7 @@ Numbers = NDArray[np.int64]
 
 
 def from_forest(model: Any, columns: Numbers | None = None) -> Trees:
-    """A fitted RandomForestClassifier or RandomForestRegressor of one output.
+    """A fitted forest of scikit-learn, of random or extremely random trees, with one output.
 
     Args:
         model: what scikit-learn fitted.

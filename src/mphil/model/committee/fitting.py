@@ -1,4 +1,4 @@
-"""A random forest or a boosted model on features of molecules, one for each task, as arrays."""
+"""Forests and boosted models on features of molecules, one for each task, as arrays."""
 
 from __future__ import annotations
 
@@ -15,9 +15,13 @@ from mphil.model.committee.features import MoleculeFeatures
 from mphil.model.committee.trees import Trees
 from mphil.task import Task
 
-TreeKind = Literal["forest", "boosting"]
+TreeKind = Literal["forest", "extra-trees", "boosting"]
 TREE_KINDS: tuple[TreeKind, ...] = get_args(TreeKind)
-TREE_NAMES: Mapping[TreeKind, str] = {"forest": "random forest", "boosting": "gradient boosting"}
+TREE_NAMES: Mapping[TreeKind, str] = {
+    "forest": "random forest",
+    "extra-trees": "extra trees",
+    "boosting": "gradient boosting",
+}
 """What people call them."""
 
 MOST_ROWS = 50_000
@@ -53,7 +57,7 @@ def fit_trees(
     """One model for each task; rows without a label of a task are left out of its model.
 
     Args:
-        kind: `forest` or `boosting`.
+        kind: `forest`, `extra-trees` or `boosting`.
         features: of the n training molecules.
         y: (n, tasks) labels, NaN = missing; those of a regression are standardised.
         task: what is asked.
@@ -108,8 +112,8 @@ def _fit_task(
         return constant(np.full(len(classes), 1 / len(classes)), classes)
     columns = _useful(features, rows)
     x = features.matrix(rows)[:, columns]
-    if kind == "forest":
-        return from_forest(_forest(task, len(rows), seed).fit(x, labels), columns)
+    if kind != "boosting":
+        return from_forest(_forest(kind, task, len(rows), seed).fit(x, labels), columns)
     from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
     with threadpool_limits(1):  # sums in parallel would depend on the number of threads
@@ -123,22 +127,25 @@ def _fit_numbers(
         return constant(np.array([y.mean() if len(y) else 0.0]), np.empty(0))
     columns = _useful(features, rows)
     x = features.matrix(rows)[:, columns]
-    if kind == "forest":
-        return from_forest(_forest(task, len(rows), seed).fit(x, y), columns)
+    if kind != "boosting":
+        return from_forest(_forest(kind, task, len(rows), seed).fit(x, y), columns)
     from threadpoolctl import threadpool_limits
 
     with threadpool_limits(1):  # sums in parallel would depend on the number of threads
         return from_boosting(_boosting(task, 2, seed).fit(x, y), columns)
 
 
-def _forest(task: Task, rows: int, seed: int) -> Any:
-    from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
+def _forest(kind: TreeKind, task: Task, rows: int, seed: int) -> Any:
+    """Trees on bootstrap samples that split where it is best, or trees on all rows that split at random places."""
+    from sklearn import ensemble
 
     trees = max(LEAST_TREES, min(MOST_TREES, TREE_ROWS // (rows * task.n_tasks)))
-    cores = len(os.sched_getaffinity(0))
+    settings: dict[str, Any] = {"min_samples_leaf": 2, "random_state": seed, "n_jobs": len(os.sched_getaffinity(0))}
     if task.kind == "regression":
-        return RandomForestRegressor(trees, min_samples_leaf=2, max_features=SHARE, random_state=seed, n_jobs=cores)
-    return RandomForestClassifier(trees, min_samples_leaf=2, random_state=seed, n_jobs=cores)
+        grower = ensemble.RandomForestRegressor if kind == "forest" else ensemble.ExtraTreesRegressor
+        return grower(trees, max_features=SHARE, **settings)
+    grower = ensemble.RandomForestClassifier if kind == "forest" else ensemble.ExtraTreesClassifier
+    return grower(trees, **settings)
 
 
 def _boosting(task: Task, classes: int, seed: int) -> Any:

@@ -13,7 +13,11 @@ from mphil.trust.values import class_probabilities
 Floats = NDArray[np.float64]
 
 PRIOR = 100.0
-"""So many labels would have to agree before the weights are as much their own as those of the plain mean."""
+"""So many labels would have to agree before the weights are as much their own as those that they begin with."""
+
+NETWORKS = 0.3
+"""What all networks together count before a label is seen, beside trees. Epochs are chosen on the parts that weights
+are fitted on, so that these praise networks too much."""
 
 ROUNDS = 500
 LEAST = 1e-6
@@ -23,28 +27,44 @@ CLOSEST = 1e-12
 """Probabilities are kept this far from 0 and 1 when they become logits."""
 
 
-def fit_weights(parts: Sequence[tuple[Floats, Floats]], task: Task, *, prior: float = PRIOR) -> Floats:
-    r"""(m,) weights of least log-loss on validation parts, shrunk to the plain mean.
+def first_weights(are_networks: Sequence[bool]) -> Floats:
+    """(m,) weights before a label is seen: `NETWORKS` for all networks, the rest for all trees.
+
+    Args:
+        are_networks: which members are networks; a committee of one sort has equal weights.
+    """
+    networks = np.array(are_networks)
+    if networks.all() or not networks.any():
+        return np.full(len(networks), 1 / len(networks))
+    found: Floats = np.where(networks, NETWORKS / networks.sum(), (1 - NETWORKS) / (~networks).sum())
+    return found
+
+
+def fit_weights(
+    parts: Sequence[tuple[Floats, Floats]], task: Task, start: Floats | None = None, *, prior: float = PRIOR
+) -> Floats:
+    r"""(m,) weights of least log-loss on validation parts, shrunk to those of the start.
 
     The mixture :math:`\sum_m w_m p_m(y)` is fitted by expectation maximisation. With n labels in all, each part
     counting as n over the number of parts, member m gets
-    :math:`w_m = (\sum_i r_{im} + k/M) / (n + k)`, where :math:`r_{im}` is the share of member m in the probability of
-    label i and k is the `prior`: without labels all weights are equal, and few labels move them little.
+    :math:`w_m = (\sum_i r_{im} + k s_m) / (n + k)`, where :math:`r_{im}` is the share of member m in the probability of
+    label i, :math:`s_m` its weight at the start and k the `prior`: few labels move the weights little.
 
     Args:
         parts: for each validation part, (m, n, outputs) probabilities of the members and (n, tasks) labels.
         task: what is asked.
+        start: (m,) the weights without labels, of sum 1; None makes them equal.
         prior: k.
     """
-    members = len(parts[0][0])
+    start = np.full(len(parts[0][0]), 1 / len(parts[0][0])) if start is None else start
     if task.kind == "regression":
-        return _least_squares(parts, task, prior)
+        return _least_squares(parts, task, start, prior)
     held = [_true_class(said, y, task) for said, y in parts]
     held = [chances for chances in held if chances.shape[1]]
     total = sum(chances.shape[1] for chances in held)
-    weights = np.full(members, 1 / members)
+    weights = start
     for _ in range(ROUNDS if total else 0):
-        before, gathered = weights, np.full(members, prior / members)
+        before, gathered = weights, prior * start
         for chances in held:
             shares = before[:, None] * chances
             gathered = gathered + total / len(held) * (shares / shares.sum(0)).mean(1)
@@ -55,13 +75,12 @@ def fit_weights(parts: Sequence[tuple[Floats, Floats]], task: Task, *, prior: fl
     return found
 
 
-def _least_squares(parts: Sequence[tuple[Floats, Floats]], task: Task, prior: float) -> Floats:
-    r"""(m,) weights of least squared error, not below 0 and of sum 1, shrunk to the plain mean.
+def _least_squares(parts: Sequence[tuple[Floats, Floats]], task: Task, start: Floats, prior: float) -> Floats:
+    r"""(m,) weights of least squared error, not below 0 and of sum 1, shrunk to those of the start.
 
-    Minimises :math:`w^\top E w + \frac kn \bar e \, \|w - \frac1M\|^2`, where :math:`E` holds the mean products of the
+    Minimises :math:`w^\top E w + \frac kn \bar e \, \|w - s\|^2`, where :math:`E` holds the mean products of the
     members' errors and :math:`\bar e` their mean square, by projected gradient descent.
     """
-    members = len(parts[0][0])
     products, counts = [], []
     for said, y in parts:
         row, column = np.nonzero(~np.isnan(as_labels(y, task, said.shape[1])))
@@ -70,14 +89,14 @@ def _least_squares(parts: Sequence[tuple[Floats, Floats]], task: Task, prior: fl
         if errors.shape[1]:
             products.append(errors @ errors.T / errors.shape[1])
             counts.append(errors.shape[1])
-    equal = np.full(members, 1 / members)
     if not products:
-        return equal
+        return start
     mean = np.mean(products, axis=0)
-    curvature = mean + prior / sum(counts) * np.trace(mean) / members * np.eye(members)
-    pull = prior / sum(counts) * np.trace(mean) / members * equal
+    strength = prior / sum(counts) * np.trace(mean) / len(start)
+    curvature = mean + strength * np.eye(len(start))
+    pull = strength * start
     step = 1 / max(np.linalg.eigvalsh(curvature)[-1], 1e-12)
-    weights = equal
+    weights = start
     for _ in range(ROUNDS):
         before = weights
         weights = _onto_simplex(before - step * (curvature @ before - pull))

@@ -149,7 +149,7 @@ def train_product(prepared: Prepared, out: Path, *, members: int = 0, baselines:
     Args:
         prepared: the file and the settings.
         out: folder for everything.
-        members: networks of a committee, to which a forest and a boosted model are added for molecules; 0 trains one
+        members: networks of a committee, to which forests and a boosted model are added for molecules; 0 trains one
             network alone.
         baselines: beside one network alone, also train a random forest and ERM on the same split.
 

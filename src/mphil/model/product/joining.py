@@ -13,7 +13,7 @@ from mphil.benchmarks.base import Benchmark
 from mphil.graphs.split import Part
 from mphil.model.bundle import Bundle, Committee
 from mphil.model.committee.features import MoleculeFeatures
-from mphil.model.committee.weights import as_logits, fit_weights
+from mphil.model.committee.weights import as_logits, first_weights, fit_weights
 from mphil.model.predictor.asking import Outputs, combined
 from mphil.model.predictor.core import Predictor
 from mphil.model.product.forest import TESTED
@@ -75,7 +75,8 @@ def join(
             own = None if features is None else features.take(graphs.numpy())
             said[part] = predictor.said(outputs, data.store.select(graphs), own)
     fitted_on = tuple(part for part in WEIGHED_ON if part in said)
-    weights = fit_weights([(said[part], labels[part]) for part in fitted_on], task)
+    start = first_weights([member.kind == "network" for member in before.members])
+    weights = fit_weights([(said[part], labels[part]) for part in fitted_on], task, start)
     members = tuple(
         member.model_copy(update={"weight": weight})
         for member, weight in zip(before.members, weights.tolist(), strict=True)

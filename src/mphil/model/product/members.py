@@ -1,4 +1,4 @@
-"""The members of a committee: several networks, a forest and a boosted model, each kept as soon as it is trained."""
+"""The members of a committee: several networks, forests and a boosted model, each kept as soon as it is trained."""
 
 from __future__ import annotations
 

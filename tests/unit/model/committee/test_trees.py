@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 from sklearn.ensemble import (
+    ExtraTreesClassifier,
+    ExtraTreesRegressor,
     HistGradientBoostingClassifier,
     HistGradientBoostingRegressor,
     RandomForestClassifier,
@@ -23,6 +25,8 @@ NEW = np.concatenate([X[::3], X[:50] + np.float32(0.5), -X[:50]])
 def grown(kind="forest", y=CLASSES, **settings):
     model = {
         "forest": RandomForestClassifier(20, random_state=0, **settings),
+        "extra trees": ExtraTreesClassifier(20, random_state=0, **settings),
+        "extra regressor": ExtraTreesRegressor(20, random_state=0, **settings),
         "regressor": RandomForestRegressor(20, random_state=0, **settings),
         "boosting": HistGradientBoostingClassifier(max_iter=20, random_state=0, **settings),
         "boosted regressor": HistGradientBoostingRegressor(max_iter=20, random_state=0, **settings),
@@ -31,7 +35,9 @@ def grown(kind="forest", y=CLASSES, **settings):
 
 
 @pytest.mark.parametrize("y", [CLASSES, CLASSES > 0], ids=["three classes", "two classes"])
-@pytest.mark.parametrize(("kind", "convert"), [("forest", from_forest), ("boosting", from_boosting)])
+@pytest.mark.parametrize(
+    ("kind", "convert"), [("forest", from_forest), ("extra trees", from_forest), ("boosting", from_boosting)]
+)
 def test_classifiers(kind, convert, y):
     model = grown(kind, y.astype(int))
     trees, wanted = convert(model), model.predict_proba(NEW)
@@ -40,7 +46,10 @@ def test_classifiers(kind, convert, y):
     np.testing.assert_allclose(found, wanted if found.shape[1] > 1 else wanted[:, 1:], rtol=0, atol=1e-9)
 
 
-@pytest.mark.parametrize(("kind", "convert"), [("regressor", from_forest), ("boosted regressor", from_boosting)])
+@pytest.mark.parametrize(
+    ("kind", "convert"),
+    [("regressor", from_forest), ("extra regressor", from_forest), ("boosted regressor", from_boosting)],
+)
 def test_regressors(kind, convert):
     model = grown(kind, SCORE)
     trees = convert(model)

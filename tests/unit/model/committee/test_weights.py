@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mphil.model.committee.weights import as_logits, combine, fit_weights, spread
+from mphil.model.committee.weights import NETWORKS, as_logits, combine, first_weights, fit_weights, spread
 from mphil.task import Task
 from mphil.trust.calibration import Calibration
 
@@ -32,6 +32,19 @@ def test_few_labels_move_the_weights_little():
     assert gaps[0] == pytest.approx(0)
     assert gaps == sorted(gaps)
     assert gaps[1] < 0.05
+
+
+def test_what_weights_begin_with():
+    mixed = first_weights([True, True, False, False, False])
+    assert mixed[:2].sum() == pytest.approx(NETWORKS)
+    assert mixed.sum() == pytest.approx(1)
+    assert len(set(mixed[:2])) == len(set(mixed[2:])) == 1
+    assert first_weights([True, True]).tolist() == first_weights([False, False]).tolist() == [0.5, 0.5]
+    start = np.array([0.2, 0.3, 0.5])
+    np.testing.assert_allclose(fit_weights([members(0)], BINARY, start), start)
+    np.testing.assert_allclose(
+        fit_weights([members(5_000)], BINARY, start), fit_weights([members(5_000)], BINARY), atol=0.05
+    )
 
 
 def test_missing_labels_count_nothing():

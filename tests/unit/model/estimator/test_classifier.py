@@ -273,7 +273,7 @@ def test_a_committee(tmp_path):
         clone(model).set_params(members=21).fit(SMILES, ACTIVE)
 
 
-@pytest.mark.parametrize("method", ["forest", "boosting"])
+@pytest.mark.parametrize("method", ["forest", "extra-trees", "boosting"])
 def test_trees_alone(method):
     model = MPHILClassifier(method).fit(SMILES, ACTIVE)
     assert model.history_ == []

@@ -10,6 +10,7 @@ import pytest
 import mphil
 from mphil.errors import DataError, IntegrityError, UsageError
 from mphil.model.bundle import BundleConfig, read_bundle, write_bundle
+from mphil.model.committee.fitting import TREE_NAMES
 from mphil.model.committee.weights import combine
 from mphil.model.product import prepare, train_product
 from mphil.model.product.members import network_configs
@@ -18,7 +19,7 @@ from mphil.testing import random_graphs
 from tests.graphs import TASKS
 from tests.products import TINY, binary_table, molecules, write_table
 
-NAMES = ["mphil+", "erm", "mphil+, seed 1", "random forest", "gradient boosting"]
+NAMES = ["mphil+", "erm", "mphil+, seed 1", "random forest", "extra trees", "gradient boosting"]
 
 
 def together(path, out, members=3, **wanted):
@@ -36,7 +37,7 @@ class TestBundle:
     def test_who_is_in_it(self, made):
         committee = read_bundle(made.path).config.committee
         assert [member.name for member in committee.members] == NAMES
-        assert [member.kind for member in committee.members] == ["network"] * 3 + ["forest", "boosting"]
+        assert [member.kind for member in committee.members] == ["network"] * 3 + ["forest", "extra-trees", "boosting"]
         assert sum(member.weight for member in committee.members) == pytest.approx(1)
         assert committee.fitted_on == ("id_val", "ood_val")
         assert list(made.bundle.metrics["scores"]) == [*NAMES, "committee"]
@@ -184,11 +185,11 @@ class TestTraining:
 
 
 class TestTreesAlone:
-    @pytest.mark.parametrize("method", ["forest", "boosting"])
+    @pytest.mark.parametrize("method", ["forest", "extra-trees", "boosting"])
     def test_from_a_table_to_answers(self, made, tmp_path, method):
         table = made.folder.parent / "assay.csv"
         alone = together(table, tmp_path / "out", members=0, method={"name": method})
-        name = {"forest": "random forest", "boosting": "gradient boosting"}[method]
+        name = TREE_NAMES[method]
         assert alone.bundle.metrics["scores"] == {name: made.bundle.metrics["scores"][name]}
         assert alone.summary()["result"] is None
         assert f"{name.upper()}: ROC-AUC" in alone.bundle.card

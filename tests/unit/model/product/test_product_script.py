@@ -41,12 +41,18 @@ def test_a_table_is_read_back_with_its_parts_and_labels(script, tmp_path):
     assert [label[one] for one in own.store.smiles] == own.store.y[:, 0].tolist()
 
 
-def test_the_report_has_means_over_seeds_and_tables(script):
-    lines = script.report([record("a", 0, 0.8, 0.7), record("a", 1, 0.9, 0.8), record("b", 0, 0.6, None)]).splitlines()
+def test_the_report_has_means_and_ranks_over_seeds_and_tables(script):
+    records = [record("a", 0, 0.8, 0.7), record("a", 1, 0.9, 0.8), record("b", 0, 0.6, None), record("c", 0, 0.7, 0.7)]
+    lines = script.report(records).splitlines()
     assert lines[0] == "| table | seeds | part | committee | random forest |"
     assert lines[2] == "| a | 2 | id_test | 85.0 | 75.0 |"
-    assert lines[4] == "| b | 1 | id_test | 60.0 | - |"
-    assert lines[-1] == "| mean | | ood_test | 72.5 | 75.0 |"
+    assert lines[4] == "| b | 1 | id_test | - | - |", "a part that not all can be scored on ranks nobody"
+    assert lines[-2:] == ["| mean of 2 tables | | ood_test | 77.5 | 72.5 |", "| mean rank | | ood_test | 1.2 | 1.8 |"]
+
+
+def test_second_networks_share_a_column(script):
+    scores = {name: {"id_test": 0.5, "ood_test": 0.5} for name in ("committee", "erm", "erm, seed 3")}
+    assert list(script._by_kind(scores)) == ["committee", "erm", "erm, second"]
 
 
 def test_what_is_recorded_is_not_run_again(script, tmp_path):

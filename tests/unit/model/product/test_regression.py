@@ -135,7 +135,7 @@ class TestCommittee:
     def test_the_mean_of_the_members_is_the_answer(self, together):
         predictor = Predictor(read_bundle(together.path))
         committee = predictor.bundle.config.committee
-        assert [member.kind for member in committee.members] == ["network", "forest", "boosting"]
+        assert [member.kind for member in committee.members] == ["network", "forest", "extra-trees", "boosting"]
         read = predictor.read(SMILES[:9])
         said = predictor.said(predictor.network(read.store), read.store, read.features)
         weights = np.array([member.weight for member in committee.members])
@@ -158,7 +158,7 @@ class TestCommittee:
         assert part["errors"]["rmse"][0] == pytest.approx(metrics["scores"]["committee"]["ood_test"])
         assert "The predicted number is the weighted mean" in together.bundle.card
 
-    @pytest.mark.parametrize("kind", ["forest", "boosting"])
+    @pytest.mark.parametrize("kind", ["forest", "extra-trees", "boosting"])
     def test_trees_alone(self, kind, tmp_path):
         path = table(tmp_path / "a.csv")
         made = train_product(prepare(wanted(path, method={"name": kind})), tmp_path / "out")
