@@ -23,12 +23,14 @@ from mphil.tables.delimited import open_bytes
 from mphil.tables.parquet import parquet_file
 from mphil.tables.pass_through import open_source
 from mphil.tables.pool import Crew
+from mphil.tables.xlsx import unpacked_bytes
 
 State = Literal["uploading", "waiting", "running", "done", "failed"]
 
-SUFFIXES = (".csv", ".tsv", ".tab", ".smi", ".smiles", ".ism", ".sdf", ".sd", ".parquet")
+SUFFIXES = (".csv", ".tsv", ".tab", ".smi", ".smiles", ".ism", ".sdf", ".sd", ".parquet", ".xlsx")
 """Ends of file names that say how a file is to be read."""
 
+PARQUET, ZIP = b"PAR1", b"PK\x03\x04"
 LONGEST_NAME = 120
 COMMAND = "`mphil predict BUNDLE FILE` takes files of any size"
 
@@ -226,10 +228,12 @@ def check_unpacked(path: Path) -> None:
     """
     size = 0
     with open_bytes(path) as content:
-        packed = content.read(4) == b"PAR1"
-        while not packed and size <= MAX_UNPACKED_BYTES and (block := content.read(1 << 20)):
+        packed = content.read(4)
+        while packed not in (PARQUET, ZIP) and size <= MAX_UNPACKED_BYTES and (block := content.read(1 << 20)):
             size += len(block)
-    if packed:
+    if packed == ZIP:
+        size = unpacked_bytes(path)
+    elif packed == PARQUET:
         with parquet_file(path) as file:
             size = sum(file.metadata.row_group(i).total_byte_size for i in range(file.metadata.num_row_groups))
     if size > MAX_UNPACKED_BYTES:

@@ -26,6 +26,19 @@ def is_workbook(path: Path) -> bool:
         return False
 
 
+def unpacked_bytes(path: Path) -> int:
+    """What a zip archive says that it holds.
+
+    Raises:
+        DataError: it is no zip archive that can be read.
+    """
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return sum(entry.file_size for entry in archive.infolist())
+    except zipfile.BadZipFile as error:
+        raise DataError(f"{path}: not a readable Excel workbook ({error}); save the table as CSV") from error
+
+
 def find_sheet(path: Path, wanted: str = "") -> tuple[str, list[str]]:
     """A sheet and the names of the others: the one that is wanted, or else the first with a cell that is not empty.
 
@@ -77,9 +90,7 @@ def _workbook(path: Path) -> Iterator[Any]:
     from openpyxl.utils.exceptions import InvalidFileException
 
     try:
-        with zipfile.ZipFile(path) as archive:
-            size = sum(entry.file_size for entry in archive.infolist())
-        if size > MOST_BYTES:
+        if (size := unpacked_bytes(path)) > MOST_BYTES:
             raise DataError(f"{path}: {size:,} bytes when unpacked, at most {MOST_BYTES:,} are read; save it as CSV")
         with path.open("rb") as file:
             book = load_workbook(file, read_only=True, data_only=True)

@@ -4,6 +4,7 @@ import gzip
 import time
 from pathlib import Path
 
+import openpyxl
 import pytest
 
 from mphil.errors import DataError
@@ -102,6 +103,38 @@ def test_a_packed_parquet_file_is_looked_at_too(tmp_path, monkeypatch):
         check_unpacked(path)
 
 
+def workbook(path):
+    book = openpyxl.Workbook()
+    for line in TABLE.splitlines():
+        book.active.append(line.split(","))
+    book.save(path)
+    return path.read_bytes()
+
+
+def test_a_workbook_is_answered_like_its_table(tmp_path, model, crew):
+    found = job(tmp_path, workbook(tmp_path / "made.xlsx"), "assay.XLSX")
+    found.run(model, crew)
+    assert (found.state, found.error) == ("done", "")
+    assert [(row.name, row.cells["status"]) for row in found.results.page(1)] == [
+        ("a", "ok"),
+        ("b", "whitespace"),
+        ("c", "ok"),
+    ]
+
+
+def test_a_workbook_that_unpacks_to_much_is_refused(tmp_path, model, crew, monkeypatch):
+    monkeypatch.setattr(module, "MAX_UNPACKED_BYTES", 1_000)
+    content = workbook(tmp_path / "made.xlsx")
+    for text, error in (
+        (content, "assay.xlsx: it unpacks to more than"),
+        (content[:900], "assay.xlsx: not a readable"),
+    ):
+        found = job(tmp_path, text, "assay.xlsx")
+        found.run(model, crew)
+        assert found.state == "failed"
+        assert found.error.startswith(error)
+
+
 def test_a_stopped_file_leaves_nothing(tmp_path, model, crew):
     found = job(tmp_path)
     found.stop()
@@ -149,7 +182,8 @@ def test_ids_cannot_be_guessed_and_names_do_not_reach_the_disk(tmp_path):
 @pytest.mark.parametrize(
     ("name", "suffix"),
     [("a.CSV", ".csv"), ("a.tsv.gz", ".tsv.gz"), ("a.sdf", ".sdf"), ("a.smi", ".smi"), ("a.parquet", ".parquet"),
-     ("a.txt", ".csv"), ("", ".csv"), ("a.csv/../b", ".csv"), ("a.sh", ".csv"), (".gz", ".csv.gz")],
+     ("a.xlsx", ".xlsx"), ("a.txt", ".csv"), ("", ".csv"), ("a.csv/../b", ".csv"), ("a.sh", ".csv"),
+     (".gz", ".csv.gz")],
 )  # fmt: skip
 def test_suffixes(name, suffix):
     assert suffix_of(name) == suffix
