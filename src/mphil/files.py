@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import errno
-import fcntl
 import json
 import os
 import shutil
@@ -15,6 +14,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
+
+from mphil.system import lock
 
 _DRAFT = ".draft-"
 NEW_SECONDS = 1.0
@@ -110,7 +111,7 @@ def hold(handle: int) -> bool:
     The system lets go of it when the holder ends, however it ends.
     """
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        lock(handle, wait=False)
     except OSError:
         return False
     return True

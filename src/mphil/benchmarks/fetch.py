@@ -7,7 +7,6 @@ the right checksum gets the target's name.
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
 import os
@@ -28,6 +27,7 @@ from mphil.benchmarks.web import Setback, network, open_address
 from mphil.errors import DataError, IntegrityError
 from mphil.files import sync_folder, write_json
 from mphil.limits import MAX_DOWNLOAD_BYTES
+from mphil.system import lock
 
 _CHUNK = 256 * 1024
 _PASSING = (408, 416, 425, 429, 500, 502, 503, 504)
@@ -270,7 +270,7 @@ def _held(part: Path) -> Iterator[BufferedRandom]:
     """The partial file, for one process at a time; the system lets go of it when the holder ends, however it ends."""
     while True:
         with part.open("a+b") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
+            lock(file.fileno())
             if not _is_open_as(part, file):
                 continue
             try:

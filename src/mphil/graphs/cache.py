@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
 import logging
@@ -18,6 +17,7 @@ from numpy.typing import NDArray
 
 from mphil.errors import IntegrityError
 from mphil.files import remove_drafts, replace_folder
+from mphil.system import lock
 
 FORMAT = 1
 _LOG = logging.getLogger(__name__)
@@ -136,7 +136,7 @@ def _lock(home: Path) -> Iterator[bool]:
         yield False
         return
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX)
+        lock(handle)
         yield True
     finally:
         os.close(handle)

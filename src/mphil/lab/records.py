@@ -6,7 +6,6 @@ command that repeats it, and what the lab knows of it: cell, setting, suite, row
 
 from __future__ import annotations
 
-import fcntl
 import json
 import logging
 import os
@@ -18,6 +17,7 @@ from typing import Any
 
 from mphil.files import sync_folder
 from mphil.provenance import NUMERICS
+from mphil.system import lock
 
 Record = dict[str, Any]
 _ALWAYS = ("cell", "setting", "suite", "row", "benchmark", "method", "seed", "budget", "versions", "command")
@@ -100,7 +100,7 @@ class RecordFile:
         """Open for reading and appending, held by this process; a killed holder holds nothing."""
         handle = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
         try:
-            fcntl.flock(handle, fcntl.LOCK_EX)
+            lock(handle)
             yield handle
         finally:
             os.close(handle)

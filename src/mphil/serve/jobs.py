@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import secrets
 import threading
 from collections.abc import Iterator
@@ -19,6 +18,7 @@ from mphil.model.screening import Summary, screen_file
 from mphil.serve.refusal import Refusal
 from mphil.serve.results import Results, name_column, open_results
 from mphil.serve.scratch import Scratch
+from mphil.system import cores
 from mphil.tables.delimited import open_bytes
 from mphil.tables.parquet import parquet_file
 from mphil.tables.pass_through import open_source
@@ -151,7 +151,7 @@ class Jobs(AbstractContextManager["Jobs"]):
     def __init__(self, predictor: Predictor, *, workers: int | None = None) -> None:
         self._predictor = predictor
         self._folder = Scratch()
-        self._crew = Crew(workers or len(os.sched_getaffinity(0)))
+        self._crew = Crew(workers or cores())
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="mphil-jobs")
         self._jobs: dict[str, Job] = {}
         # A process takes a second to begin; the first file need not wait for it.

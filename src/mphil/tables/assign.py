@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,7 +11,6 @@ import numpy as np
 
 from mphil.errors import DataError, UnknownName, UsageError
 from mphil.tables.dates import looks_like_date, read_dates
-from mphil.tables.from_smiles import SMALL
 from mphil.tables.labels import MOSTLY, as_number, is_missing
 from mphil.tables.pool import run
 from mphil.tables.roles import PART_NAMES
@@ -198,8 +196,7 @@ def _clusters(survey: Survey) -> list[str]:
     texts = list(survey.keys.texts)
     _, order = shuffled(texts, 0, "cluster")  # not the order of the file
     molecules = [texts[place] for place in order.tolist()]
-    workers = 0 if len(molecules) <= SMALL else len(os.sched_getaffinity(0))
-    batch = run("fingerprints", molecules, {"lenient": False}, workers=workers)
+    batch = run("fingerprints", molecules, {"lenient": False})
     if batch.issues:
         raise DataError(f"{batch.issues[0].message}; it was read a moment ago, so try again")
     centre = similar_groups(batch.arrays["fingerprint"]).tolist()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,7 +16,6 @@ from mphil.graphs.split import PARTS, Part
 from mphil.tables.assign import assign, find_domain, in_one_part, sensible_splits
 from mphil.tables.audit import Duplicates, Leaks, find_duplicates, find_leaks
 from mphil.tables.duplicates import Settled, settle_duplicates
-from mphil.tables.from_smiles import SMALL
 from mphil.tables.intake import TableOptions, read_table, wanted_task
 from mphil.tables.pool import run as read_molecules
 from mphil.tables.read import Table
@@ -229,8 +227,7 @@ def check(
 def _fingerprints(survey: Survey, workers: int | None) -> NDArray[np.uint8] | None:
     """(n, bytes) of the molecules; None when one of them cannot be read again."""
     smiles = survey.keys.values()
-    processes = (0 if len(smiles) <= SMALL else len(os.sched_getaffinity(0))) if workers is None else workers
-    batch = read_molecules("fingerprints", smiles, {"lenient": False}, workers=processes)
+    batch = read_molecules("fingerprints", smiles, {"lenient": False}, workers=workers)
     found: NDArray[np.uint8] = batch.arrays["fingerprint"]
     return None if batch.issues else found
 

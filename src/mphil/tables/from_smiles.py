@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -23,13 +22,10 @@ from mphil.graphs.cache import Entry, remember
 from mphil.graphs.features import Features
 from mphil.graphs.store import GraphStore, pointer
 from mphil.progress import row_bar
-from mphil.tables.pool import LOST, Rows, run
+from mphil.tables.pool import LOST, SMALL, Rows, run
 
 FORMAT = 1
 """Version of what is cached; a change of the arrays or of their meaning is a new one."""
-
-SMALL = 2_000
-"""Rows up to which starting processes, and keeping the result, takes longer than the work."""
 
 OK = "ok"
 
@@ -160,9 +156,7 @@ def molecule_scaffolds(
 
 def _ask(job: str, rows: Rows, options: Mapping[str, Any], workers: int | None, progress: bool) -> Entry:
     """The answer to a job, from the cache when it is there."""
-    if workers is None:
-        workers = 0 if len(rows) <= SMALL else len(os.sched_getaffinity(0))
-    if workers < 0:
+    if workers is not None and workers < 0:
         raise UsageError(f"workers must be 0 or more, not {workers}")
 
     def build() -> Entry:

@@ -18,6 +18,10 @@ from typing import Any
 from mphil.chem.batch import JOBS, Batch, Issue, join
 from mphil.chem.worker import receive, send
 from mphil.limits import ROW_SECONDS, WORKER_SECONDS
+from mphil.system import cores
+
+SMALL = 2_000
+"""Rows up to which starting processes takes longer than the work."""
 
 CHUNK = 512
 """Rows in a request: enough that sending them costs nothing beside the work, few enough for a smooth bar."""
@@ -36,7 +40,7 @@ def run(
     rows: Rows,
     options: Mapping[str, Any],
     *,
-    workers: int,
+    workers: int | None = None,
     advance: Callable[[int], object] = lambda done: None,
 ) -> Batch:
     """Have all rows read; the answer does not depend on the number of workers.
@@ -45,9 +49,11 @@ def run(
         job: one of `JOBS`.
         rows: SMILES.
         options: keyword arguments of the job.
-        workers: processes; 0 does the work in this one.
+        workers: processes; 0 does the work in this one, None chooses by the number of rows.
         advance: called with the number of rows of each batch that is done, in order.
     """
+    if workers is None:
+        workers = cores() if len(rows) > SMALL else 0
     with Crew(min(workers, -(-len(rows) // CHUNK))) as crew:
         return crew.begin(job, rows, options).finish(advance)
 

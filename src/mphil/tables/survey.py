@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -13,7 +12,7 @@ from numpy.typing import NDArray
 
 from mphil.chem.standardise import CHARGES, FRAGMENTS
 from mphil.tables.delimited import Problem
-from mphil.tables.from_smiles import SMALL, RowStatus
+from mphil.tables.from_smiles import RowStatus
 from mphil.tables.labels import Coded, Target
 from mphil.tables.pool import run
 from mphil.tables.read import ROWS, Chunk, Table
@@ -160,9 +159,8 @@ def survey_table(
     for source in (table, test) if test else (table,):
         gathered.begin(source)
         for chunk in source.chunks(max(ROWS, min(MOST_ROWS, CELLS // len(roles.used))), gathered.columns):
-            processes = (0 if len(chunk) <= SMALL else len(os.sched_getaffinity(0))) if workers is None else workers
             gathered.add(
-                chunk, describe(chunk.columns[roles.smiles], processes, standardised=standardised, definite=True)
+                chunk, describe(chunk.columns[roles.smiles], workers, standardised=standardised, definite=True)
             )
             if progress:
                 progress(gathered.rows)
@@ -282,13 +280,13 @@ def without(survey: Survey, positions: IntArray) -> Survey:
 
 
 def describe(
-    smiles: Sequence[str], workers: int, *, standardised: bool = False, definite: bool = False
+    smiles: Sequence[str], workers: int | None = None, *, standardised: bool = False, definite: bool = False
 ) -> list[Described | Problem]:
     """Canonical SMILES, heavy atoms and scaffold of each row, standardised or as it is, or why there are none.
 
     Args:
         smiles: the rows.
-        workers: processes that read them.
+        workers: processes that read them; None chooses by the number of rows.
         standardised: as `mphil train --standardise` does.
         definite: refuse wildcards and dative bonds, as a prediction does.
     """

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,6 +9,7 @@ from pathlib import Path
 
 from mphil.errors import IntegrityError
 from mphil.files import remove_drafts
+from mphil.system import lock
 
 
 @contextmanager
@@ -26,7 +26,7 @@ def lock_run(folder: Path) -> Iterator[None]:
     handle = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT, 0o644)
     try:
         try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            lock(handle, wait=False)
         except BlockingIOError:
             # A holder that has the lock but has not yet written its number is possible, hence the second wording.
             holder = os.read(handle, 32).decode(errors="replace").strip()

@@ -8,6 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import mphil.tables.from_smiles as molecules
+import mphil.tables.pool as pool
 from mphil.chem.featurize import DRUGOOD, GOOD, featurize
 from mphil.chem.parse import parse_smiles
 from mphil.errors import DataError, UnknownName, UsageError
@@ -28,6 +29,7 @@ def cache(tmp_path, monkeypatch):
 @pytest.fixture
 def nothing_is_small(monkeypatch):
     monkeypatch.setattr(molecules, "SMALL", 0)
+    monkeypatch.setattr(pool, "SMALL", 0)
 
 
 def forbidden(*args, **options):
@@ -196,6 +198,7 @@ def test_one_string_is_not_many():
 
 def test_no_bar_without_a_terminal(monkeypatch, capfd):
     monkeypatch.setattr(molecules, "SMALL", 0)
+    monkeypatch.setattr(pool, "SMALL", 0)
     molecule_store(GOOD_ROWS, None, workers=0)
     assert capfd.readouterr() == ("", "")
 

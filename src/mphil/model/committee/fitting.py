@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, get_args
 
@@ -13,6 +12,7 @@ from mphil.chem.descriptors import COUNTS
 from mphil.model.committee.convert import constant, from_boosting, from_forest
 from mphil.model.committee.features import MoleculeFeatures
 from mphil.model.committee.trees import Trees
+from mphil.system import cores
 from mphil.task import Task
 
 TreeKind = Literal["forest", "extra-trees", "boosting"]
@@ -140,7 +140,7 @@ def _forest(kind: TreeKind, task: Task, rows: int, seed: int) -> Any:
     from sklearn import ensemble
 
     trees = max(LEAST_TREES, min(MOST_TREES, TREE_ROWS // (rows * task.n_tasks)))
-    settings: dict[str, Any] = {"min_samples_leaf": 2, "random_state": seed, "n_jobs": len(os.sched_getaffinity(0))}
+    settings: dict[str, Any] = {"min_samples_leaf": 2, "random_state": seed, "n_jobs": cores()}
     if task.kind == "regression":
         grower = ensemble.RandomForestRegressor if kind == "forest" else ensemble.ExtraTreesRegressor
         return grower(trees, max_features=SHARE, **settings)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 
 from mphil.errors import DataError
 from mphil.model.committee.features import MoleculeFeatures
 from mphil.progress import row_bar
-from mphil.tables.from_smiles import SMALL
-from mphil.tables.pool import run
+from mphil.tables.pool import SMALL, run
 
 
 def read_features(smiles: Sequence[str], *, workers: int | None = None) -> MoleculeFeatures:
@@ -22,8 +20,6 @@ def read_features(smiles: Sequence[str], *, workers: int | None = None) -> Molec
     Raises:
         DataError: one of them cannot be read.
     """
-    if workers is None:
-        workers = 0 if len(smiles) <= SMALL else len(os.sched_getaffinity(0))
     with row_bar("descriptors", len(smiles), len(smiles) > SMALL) as advance:
         batch = run("descriptors", list(smiles), {"lenient": False}, workers=workers, advance=advance)
     if batch.issues:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -15,7 +14,7 @@ from mphil.graphs.store import GraphStore
 from mphil.model.estimator.holdout import hold_out
 from mphil.model.estimator.inputs import InputError, Rows
 from mphil.model.estimator.labels import Labels
-from mphil.tables.from_smiles import SMALL, RowStatus, molecule_store
+from mphil.tables.from_smiles import RowStatus, molecule_store
 from mphil.tables.labels import Coded
 from mphil.tables.splitting import order_domains
 from mphil.tables.survey import BadRow, Described, Survey, describe
@@ -49,8 +48,7 @@ def know_rows(rows: Rows) -> Known:
         everything = range(len(rows))
         sizes = [int(graph.num_nodes or 0) for graph in rows.values]
         return Known(list(everything), [str(row) for row in everything], sizes, None)
-    workers = 0 if len(rows) <= SMALL else len(os.sched_getaffinity(0))
-    found = list(enumerate(describe(rows.values, workers, definite=True)))
+    found = list(enumerate(describe(rows.values, definite=True)))
     good = [(row, one) for row, one in found if isinstance(one, Described)]
     bad = [BadRow(row, row + 1, one.code, one.message) for row, one in found if not isinstance(one, Described)]
     return Known(

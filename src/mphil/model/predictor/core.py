@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -31,7 +30,7 @@ from mphil.model.predictor.members import Members
 from mphil.model.predictor.predictions import Floats, Numbers, Predictions
 from mphil.model.predictor.promises import Shift, with_coverage
 from mphil.model.predictor.reading import JOB, Molecules, as_molecules, cleaned
-from mphil.tables.from_smiles import OK, SMALL
+from mphil.tables.from_smiles import OK
 from mphil.tables.pool import run
 from mphil.trust.neighbours import most_similar
 from mphil.trust.ood import VERDICTS
@@ -151,8 +150,6 @@ class Predictor:
         if graphs is not None and graphs.smiles is None:
             raise UsageError("this bundle takes molecules, and these graphs carry no SMILES; give the SMILES")
         rows = cleaned(cast("Sequence[str]", given if graphs is None else graphs.smiles))
-        if workers is None:
-            workers = 0 if len(rows) <= SMALL else len(os.sched_getaffinity(0))
         job, options = self.reading
         return self.answer(as_molecules(run(job, rows, options, workers=workers), len(rows), options["schema"]))
 

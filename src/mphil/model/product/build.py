@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -27,7 +26,7 @@ from mphil.model.product.forest import forest_scores
 from mphil.model.product.members import BASELINE, check_members, train_members, train_trees
 from mphil.model.product.place import ISSUES, PARTS, held, issue_table, parts_table
 from mphil.progress import row_bar
-from mphil.tables.from_smiles import SMALL
+from mphil.tables.pool import SMALL
 from mphil.tables.pool import run as read_molecules
 from mphil.training.metrics import score
 from mphil.training.run import Run, execute
@@ -202,9 +201,8 @@ def fingerprints_of(data: Benchmark) -> NDArray[np.uint8] | None:
     if data.store.smiles is None:
         return None
     smiles = list(data.store.smiles)
-    workers = 0 if len(smiles) <= SMALL else len(os.sched_getaffinity(0))
     with row_bar("fingerprints", len(smiles), len(smiles) > SMALL) as advance:
-        batch = read_molecules("fingerprints", smiles, {"lenient": False}, workers=workers, advance=advance)
+        batch = read_molecules("fingerprints", smiles, {"lenient": False}, advance=advance)
     if batch.issues:
         raise DataError(f"{batch.issues[0].message}; it was read a moment ago, so try again")
     found: NDArray[np.uint8] = batch.arrays["fingerprint"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -12,6 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from mphil.graphs.split import Part, Split
+from mphil.system import cores
 from mphil.task import Task
 from mphil.training.metrics import score
 
@@ -80,16 +80,15 @@ def _task_logits(
     if len(labelled) > MOST_ROWS:
         order = torch.randperm(len(labelled), generator=torch.Generator().manual_seed(seed))
         labelled = labelled[order[:MOST_ROWS].sort().values]
-    cores = len(os.sched_getaffinity(0))
     if task.kind == "regression":
         if not len(labelled) or not len(rows):
             return np.zeros((len(rows), 1))
-        trees = RandomForestRegressor(n_trees(task), random_state=seed, n_jobs=cores)
+        trees = RandomForestRegressor(n_trees(task), random_state=seed, n_jobs=cores())
         trees.fit(_bits(fingerprints, labelled), y[labelled].numpy())
         return np.asarray(trees.predict(_bits(fingerprints, rows)), np.float64)[:, None]
     shares = np.zeros((len(rows), task.n_classes))
     if len(labelled) and len(rows):
-        forest = RandomForestClassifier(n_trees(task), random_state=seed, n_jobs=cores)
+        forest = RandomForestClassifier(n_trees(task), random_state=seed, n_jobs=cores())
         forest.fit(_bits(fingerprints, labelled), y[labelled].numpy().astype(np.int64))
         shares[:, forest.classes_] = forest.predict_proba(_bits(fingerprints, rows))
     return shares if task.kind == "multiclass" else shares[:, 1:] - 0.5

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import wraps
@@ -20,7 +19,6 @@ from mphil.errors import IntegrityError, MphilError, UsageError
 from mphil.model.bundle import Bundle, write_bundle
 from mphil.model.predictor import load
 from mphil.model.product.assembly import Prepared, Rule, assemble
-from mphil.tables.from_smiles import SMALL
 from mphil.tables.graph_folders import survey_graphs
 from mphil.tables.pool import run as read_molecules
 from mphil.training.distributed import is_first
@@ -139,7 +137,6 @@ def _fingerprints(data: Benchmark) -> NDArray[np.uint8] | None:
     if store.smiles is None or store.node_features.schema not in {schema.name for schema in SCHEMAS.values()}:
         return None
     smiles = list(store.smiles)
-    workers = 0 if len(smiles) <= SMALL else len(os.sched_getaffinity(0))
-    batch = read_molecules("fingerprints", smiles, {"lenient": False}, workers=workers)
+    batch = read_molecules("fingerprints", smiles, {"lenient": False})
     found: Any = batch.arrays["fingerprint"]
     return None if batch.issues else cast("NDArray[np.uint8]", found)

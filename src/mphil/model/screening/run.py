@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections import Counter, deque
 from collections.abc import Iterator, Sequence
@@ -17,6 +16,7 @@ from mphil.model.predictor import Predictions, Predictor
 from mphil.model.predictor.predictions import is_number
 from mphil.model.predictor.reading import as_molecules, cleaned
 from mphil.model.screening.progress import Advance, screening_bar
+from mphil.system import cores
 from mphil.tables.column_names import free_names
 from mphil.tables.graph_folders import open_graphs
 from mphil.tables.pass_through import Piece, Source, open_source
@@ -150,7 +150,7 @@ def _screen(
     beginning = [piece for _, piece in zip(range(2), pieces, strict=False)]
     if workers is None:
         # A process takes a second to begin: not for a file that is read by then.
-        workers = len(os.sched_getaffinity(0)) if len(beginning) > 1 else 0
+        workers = cores() if len(beginning) > 1 else 0
     recoded = 0
     with nullcontext(workers) if isinstance(workers, Crew) else Crew(workers) as crew:
         for piece, work in _read_ahead(predictor, crew, chain(beginning, pieces)):
