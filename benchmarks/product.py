@@ -38,6 +38,8 @@ from mphil.provenance import NUMERICS, checkout, machine, versions
 from per_table import missing, recorded
 
 TESTS = ("id_test", "ood_test")
+RIVAL = per_table.RESULTS / "chemprop.jsonl"
+"""Records of `rival_chemprop.py`."""
 FRESH: Mapping[str, TableSpec] = {
     "fresh-toxcast-aromatase-scaffold": TableSpec("toxcast", 4_000, "scaffold", ("TOX21_Aromatase_Inhibition",)),
     "fresh-toxcast-tr-size": TableSpec("toxcast", 3_000, "size", ("TOX21_TR_LUC_GH3_Antagonist",)),
@@ -64,14 +66,19 @@ def write_table(data: Benchmark, path: Path) -> None:
             writer.writerow([smiles[graph], part, *labels])
 
 
-def train(table: str, seed: int, runs: Path) -> dict[str, Any]:
-    """The default on a table: scores of all models, time, calibration error."""
+def given_table(table: str, runs: Path) -> dict[str, Any]:
+    """The settings that read a table, which is written first if it is not there."""
     path = runs / f"{table}.csv"
     if not path.exists():
         write_table(build(ALL[table]), path)
     header = path.open().readline().strip().split(",")
     targets = [name for name in header if name.startswith("label_")]
-    given = {"path": str(path), "smiles": "smiles", "targets": targets, "split": "predefined"}
+    return {"path": str(path), "smiles": "smiles", "targets": targets, "split": "predefined"}
+
+
+def train(table: str, seed: int, runs: Path) -> dict[str, Any]:
+    """The default on a table: scores of all models, time, calibration error."""
+    given = given_table(table, runs)
     began, cpu = time.monotonic(), time.process_time()
     prepared = prepare({"benchmark": given, "seed": seed})
     product = train_product(prepared, runs / f"{table}-s{seed}", members=MEMBERS)
@@ -86,9 +93,18 @@ def train(table: str, seed: int, runs: Path) -> dict[str, Any]:
     }
 
 
-def report(records: Sequence[dict[str, Any]]) -> str:
-    """Scores of the committee and of each of its models, mean over seeds, in per cent; their means and ranks below."""
-    runs = [record | {"scores": _by_kind(record["scores"])} for record in records]
+def report(records: Sequence[dict[str, Any]], rivals: Sequence[dict[str, Any]] = ()) -> str:
+    """Scores of the committee and of each of its models, mean over seeds, in per cent; their means and ranks below.
+
+    A rival is shown when it has a record for every table and seed.
+    """
+    told = {(one["table"], one["seed"]): one["scores"] for one in rivals}
+    whole = all((record["table"], record["seed"]) in told for record in records)
+    others = told if whole else {}
+    runs = [
+        record | {"scores": _by_kind(record["scores"] | others.get((record["table"], record["seed"]), {}))}
+        for record in records
+    ]
     kinds = [COMMITTEE, *dict.fromkeys(name for run in runs for name in run["scores"] if name != COMMITTEE)]
     lines = ["| table | seeds | part | " + " | ".join(kinds) + " |", "|---|---|---|" + "---|" * len(kinds)]
     found: dict[str, list[list[float]]] = {part: [] for part in TESTS}
@@ -124,7 +140,7 @@ def _ranks(scores: Sequence[float]) -> list[float]:
 def main(arguments: Sequence[str]) -> None:
     options = per_table.parser(__doc__, "product", list(ALL)).parse_args(arguments)
     if options.report:
-        print(report(recorded(options.out)))
+        print(report(recorded(options.out), recorded(RIVAL)))
         return
     torch.set_num_threads(1)
     code = checkout()

@@ -21,7 +21,9 @@ def add_to(app: typer.Typer) -> None:
 
 
 def predict(
-    model: Annotated[Path, typer.Argument(help="Folder of a bundle, or of a run.", metavar="BUNDLE|RUN")],
+    model: Annotated[
+        Path, typer.Argument(help="Folder of a bundle, or of the run that wrote it.", metavar="BUNDLE|RUN")
+    ],
     given: Annotated[
         list[str] | None,
         typer.Argument(
@@ -56,30 +58,34 @@ def predict(
     address: Annotated[
         str | None, typer.Option(help="Ray cluster. (default: RAY_ADDRESS, or one on this machine)")
     ] = None,
-    part: Annotated[str, typer.Option(help="With a run: part of the benchmark to predict.")] = "ood_test",
-    selection: Annotated[str, typer.Option(help="With a run: rule that chose the epoch, ood_val or id_val.")] = (
-        "ood_val"
-    ),
+    part: Annotated[
+        str | None,
+        typer.Option(help="With a bundle of a benchmark and no FILE: the part to predict. (default: ood_test)"),
+    ] = None,
     plugin: Plugins = None,
     json: Annotated[bool, typer.Option("--json", help="Print a summary as JSON.")] = False,
 ) -> None:
     """Answer every row of a table: prediction, probability, plausible classes, how far from training, nearest molecule.
 
     The rows and their columns stay as they are; our columns come behind them. A row that cannot be read gets a status
-    and a message. With the folder of a run, write the predictions of a part of its benchmark instead.
+    and a message. Without a table, a bundle that was trained on a benchmark answers about a part of it.
     """
     if model.is_file():
         raise UsageError(f"{model} is a file; first comes the folder of a bundle: mphil predict BUNDLE {model}")
     molecules = _molecules(given or [])
     file = Path(given[0]) if given and not molecules else None
     bundle = _bundle(model)
-    if bundle is None or (not given and bundle != model and (model / "config.json").exists()):
-        if given:
-            raise UsageError(f"{model} is no bundle: make one with `mphil train FILE`, or leave out {given[0]}")
+    if bundle is None:
+        raise UsageError(
+            f"{model} is no bundle and holds none: make one with `mphil train`, or finish a run with `mphil resume`"
+        )
+    if not given:
         if coverage is not None or weighted:
-            raise UsageError("--coverage and --weighted go with a bundle; this is a run")
-        _predict_run(model, part, selection, out, json=json)
+            raise UsageError("--coverage and --weighted go with a table or molecules")
+        _predict_part(bundle, part or "ood_test", out, json=json)
         return
+    if part is not None:
+        raise UsageError(f"--part {part} is about the benchmark of a bundle; leave out {given[0]}")
     if molecules:
         for option, value in (
             ("--out", out),
@@ -93,8 +99,7 @@ def predict(
                 raise UsageError(f"{option} goes with a file; these are molecules")
         _predict_molecules(bundle, molecules, coverage, json=json)
         return
-    if file is None:
-        raise UsageError(f"{model} is a bundle; say what to predict: mphil predict {model} FILE")
+    assert file is not None
     if not file.exists():
         raise UsageError(f"{file}: no such file or folder")
     if file.is_dir():
@@ -169,11 +174,11 @@ def _beside(file: Path) -> Path:
     return file.with_name(f"{stem or file.name}-predictions{suffix}")
 
 
-def _predict_run(run: Path, part: str, selection: str, out: Path | None, *, json: bool) -> None:
-    from mphil.training.saved import predict_run
+def _predict_part(bundle: Path, part: str, out: Path | None, *, json: bool) -> None:
+    from mphil.model.product.runs import predict_part
 
-    path = out or run / f"predictions-{part}.csv"
-    rows = predict_run(run, part, selection, path)
+    path = out or bundle.parent / f"predictions-{part}.csv"
+    rows = predict_part(bundle, part, path)
     if json:
         show.as_json({"rows": rows, "out": str(path)})
         return

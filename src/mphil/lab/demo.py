@@ -17,6 +17,7 @@ from mphil.chem.draw import molecule_svg
 from mphil.files import write_text
 from mphil.graphs.loader import Loader
 from mphil.methods.base import Method
+from mphil.model.product.runs import write_run_bundle
 from mphil.pages.demo import render
 from mphil.pages.sphere import Cloud, to_sphere3
 from mphil.pages.view import (
@@ -68,6 +69,7 @@ def run_demo(out: Path, *, seed: int = 0, epochs: int = 15, graphs: int = 5_000)
     for name in METHODS:
         config, _ = resolve({"method": {"name": name}, "train": {"epochs": epochs}, "seed": seed}, data)
         runs.append(execute(config, data, out / name, resume=True))
+        write_run_bundle(runs[-1])
     command = f"mphil demo --out {out.name} --seed {seed} --epochs {epochs} --graphs {graphs}"
     view = describe(data, runs, command)
     page = out / "index.html"

@@ -188,6 +188,8 @@ class TestPredict:
             (["{bundle}", "{table}", "--out", "{table}"], 2, "is the file that is read"),
             (["{bundle}", "{table}", "--engine", "ray"], 2, "--engine goes with a folder"),
             (["{run}", "{table}"], 2, "is no bundle"),
+            (["{run}"], 2, "is no bundle and holds none"),
+            (["{bundle}", "{table}", "--part", "train"], 2, "--part train is about the benchmark of a bundle"),
             (["{table}"], 2, "first comes the folder of a bundle"),
             (["{table}", "{bundle}"], 2, "first comes the folder of a bundle"),
         ],
@@ -203,9 +205,3 @@ class TestPredict:
         assert ended.code == code, ended
         assert text in ended.err
         assert [path.name for path in tmp_path.iterdir()] == ["t.csv"]
-
-    def test_a_run_still_gives_its_parts(self, product, tmp_path):
-        run = product.folder / "mphil"
-        ended = call("predict", run, "--part", "id_test", "--out", tmp_path / "p.csv", "--json")
-        assert json.loads(ended.out) == {"rows": 10, "out": str(tmp_path / "p.csv")}
-        assert len(rows_of(tmp_path / "p.csv")) == 11

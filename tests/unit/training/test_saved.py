@@ -7,13 +7,11 @@ import shutil
 
 import pytest
 import torch
-from tests.toys import SMALL, measured_benchmark, small_benchmark
+from tests.toys import SMALL, small_benchmark
 
 import mphil
 from mphil.errors import IntegrityError, UnknownName, UsageError
-from mphil.graphs.loader import Loader
-from mphil.training.prediction import predict_logits
-from mphil.training.saved import evaluate_run, load_run, predict_run, prediction_table, stored_run
+from mphil.training.saved import evaluate_run, load_run, stored_run
 
 
 @pytest.fixture(scope="module")
@@ -75,8 +73,6 @@ class TestLoading:
         for rule in empty:
             with pytest.raises(UsageError, match=f"has no {rule} part to choose an epoch on"):
                 evaluate_run(tmp_path / "r", rule)
-            with pytest.raises(UsageError, match=f"has no {rule} part"):
-                predict_run(tmp_path / "r", rule, "ood_val", tmp_path / "p.csv")
         assert empty
 
     @pytest.mark.parametrize(
@@ -111,60 +107,3 @@ class TestLoading:
         with pytest.raises(IntegrityError, match="does not match its checksum"):
             load_run(copied)
         assert path.read_bytes() == data
-
-
-class TestPredictions:
-    def test_one_row_per_graph_in_order(self, finished, tmp_path):
-        assert predict_run(finished.folder, "ood_test", "ood_val", tmp_path / "p.csv") == 20
-        rows, data = read((tmp_path / "p.csv").read_text()), finished.benchmark
-        graphs = data.split.ood_test
-        assert list(rows[0]) == ["graph", "label", "prediction", "probability_0", "probability_1", "probability_2"]
-        assert [int(row["graph"]) for row in rows] == graphs.tolist()
-        assert [int(row["label"]) for row in rows] == data.store.y[graphs, 0].long().tolist()
-        chances = torch.tensor([[float(row[f"probability_{c}"]) for c in range(3)] for row in rows])
-        logits = predict_logits(finished.method, Loader(data.store, graphs, 7))
-        torch.testing.assert_close(chances, logits.softmax(1))
-        assert [int(row["prediction"]) for row in rows] == logits.argmax(1).tolist()
-        right = sum(row["prediction"] == row["label"] for row in rows)
-        assert right / 20 == pytest.approx(finished.scores["ood_val"]["ood_test"])
-
-    def test_molecules_have_their_smiles(self, tmp_path):
-        sections = SMALL | {"benchmark": {"graphs": 200}}
-        run = mphil.train("decoy-scaffold", "erm", out=tmp_path / "r", **sections)
-        predict_run(tmp_path / "r", "id_test", "id_val", tmp_path / "p.csv")
-        rows, store = read((tmp_path / "p.csv").read_text()), run.benchmark.store
-        assert list(rows[0]) == ["graph", "smiles", "label", "prediction", "probability"]
-        graphs = run.benchmark.split.id_test.tolist()
-        assert [row["smiles"] for row in rows] == [store.smiles[graph] for graph in graphs]
-        assert all((float(row["probability"]) > 0.5) == (row["prediction"] == "1") for row in rows)
-
-    def test_several_tasks_with_missing_labels(self):
-        data = small_benchmark("multitask", missing=0.3)
-        graphs = torch.tensor([7, 3, 90])
-        logits = torch.tensor([[0.0, 2.0, -3.0, 1.0], [1.0, -1.0, 1.0, -1.0], [9.0, 9.0, 9.0, 9.0]])
-        rows = read(prediction_table(data, graphs, logits))
-        columns = [f"{kind}_{t}" for t in range(4) for kind in ("label", "prediction", "probability")]
-        assert list(rows[0]) == ["graph", *columns]
-        assert [row["graph"] for row in rows] == ["7", "3", "90"]
-        for row, graph, outputs in zip(rows, graphs.tolist(), logits.tolist(), strict=True):
-            for t, output in enumerate(outputs):
-                label = data.store.y[graph, t]
-                assert row[f"label_{t}"] == ("" if label.isnan() else str(int(label)))
-                assert row[f"prediction_{t}"] == str(int(output > 0))
-                assert float(row[f"probability_{t}"]) == pytest.approx(1 / (1 + 2.718281828459045**-output))
-        assert data.store.y[graphs].isnan().any()
-
-    def test_a_regression_is_written_in_its_unit(self):
-        data = measured_benchmark(2, missing=0.5)
-        graphs, outputs = torch.tensor([7, 3]), torch.tensor([[0.0, 1.0], [-1.0, 0.5]])
-        rows = read(prediction_table(data, graphs, outputs))
-        assert list(rows[0]) == ["graph", "label_0", "predicted_0", "label_1", "predicted_1"]
-        expected = data.task.to_units(outputs.double().numpy())
-        for row, labels, values in zip(rows, data.store.y[graphs].tolist(), expected.tolist(), strict=True):
-            assert [float(row["predicted_0"]), float(row["predicted_1"])] == pytest.approx(values)
-            assert [row[f"label_{t}"] for t in range(2)] == ["" if y != y else str(y) for y in labels]
-
-    def test_unknown_part(self, finished, tmp_path):
-        with pytest.raises(UnknownName, match="unknown part 'ood_tset'; did you mean ood_test"):
-            predict_run(finished.folder, "ood_tset", "ood_val", tmp_path / "p.csv")
-        assert not (tmp_path / "p.csv").exists()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import wraps
 from pathlib import Path
@@ -15,12 +15,15 @@ from numpy.typing import NDArray
 from mphil.benchmarks.base import Benchmark, benchmark
 from mphil.benchmarks.own_data import OwnData
 from mphil.chem.schema import SCHEMAS
-from mphil.errors import IntegrityError, MphilError, UsageError
+from mphil.errors import IntegrityError, MphilError, UnknownName, UsageError
+from mphil.graphs.split import PARTS
 from mphil.model.bundle import Bundle, write_bundle
 from mphil.model.predictor import load
+from mphil.model.predictor.predictions import is_number
 from mphil.model.product.assembly import Prepared, Rule, assemble
 from mphil.tables.graph_folders import survey_graphs
 from mphil.tables.pool import run as read_molecules
+from mphil.tables.write import open_writer
 from mphil.training.distributed import is_first
 from mphil.training.metrics import score
 from mphil.training.run import Run
@@ -96,12 +99,64 @@ def evaluate_bundle(path: Path) -> tuple[dict[str, float | None], str, str]:
         IntegrityError: the data are not those of the training.
     """
     predictor = load(path)
-    config = predictor.bundle.config
+    data = _data_of(predictor.bundle, path)
+    scores: dict[str, float | None] = {}
+    for part, graphs in data.split:
+        logits = torch.from_numpy(predictor.outputs(data.store.select(graphs)).logits) if len(graphs) else None
+        scores[part] = None if logits is None else score(logits, data.store.y[graphs], data.task)
+    return scores, data.task.metric, predictor.bundle.config.selection
+
+
+def predict_part(path: Path, part: str, out: Path) -> int:
+    """Write what a bundle says about a part of its benchmark; returns the number of rows.
+
+    Columns: number of the graph, its SMILES if it is a molecule, its label for each task (empty when missing), and
+    those of `Predictions.columns`.
+
+    Args:
+        path: the bundle.
+        part: of the benchmark.
+        out: CSV, TSV, XLSX or parquet, by its name.
+
+    Raises:
+        UsageError: as for `evaluate_bundle`, or there is no such part.
+        IntegrityError: as for `evaluate_bundle`.
+    """
+    if part not in PARTS:
+        raise UnknownName("part", part, PARTS)
+    predictor = load(path)
+    data = _data_of(predictor.bundle, path)
+    graphs = data.split[part]
+    if not len(graphs):
+        raise UsageError(f"{data.name} has no {part} part")
+    store = data.store.select(graphs)
+    answers = predictor.predict(store)
+    given = {"graph": [str(graph) for graph in graphs.tolist()]}
+    given |= {} if store.smiles is None else {COLUMN: list(store.smiles)}
+    for number, target in enumerate(answers.targets):
+        name = f"label_{target}" if len(answers.targets) > 1 else "label"
+        given[name] = [_label(value, answers.classes) for value in store.y[:, number].tolist()]
+    columns = answers.columns()
+    with open_writer(out, list(given), None, list(columns), [is_number(name) for name in columns]) as writer:
+        writer.write(list(given.values()), list(columns.values()))
+    return len(answers)
+
+
+def _label(value: float, classes: Sequence[str]) -> str:
+    """A label as it is written in a table: a class by its name, a number as it is, nothing when it is missing."""
+    if value != value:
+        return ""
+    return classes[int(value)] if classes else repr(value)
+
+
+def _data_of(bundle: Bundle, path: Path) -> Benchmark:
+    """The benchmark that a bundle was trained on, built anew and checked to be the same."""
+    config = bundle.config
     wanted = config.data.get("benchmark")
     if not isinstance(wanted, Mapping) or not isinstance(wanted.get("args"), Mapping):
         raise UsageError(
-            f"{path} was trained on a file, not on a benchmark; its scores are in {path / 'card.html'}, and "
-            f"`mphil evaluate` takes the run beside it, the folder {config.method.name}"
+            f"{path} was trained on a file, not on a benchmark: say what to predict (mphil predict {path} FILE); its "
+            f"scores are in {path / 'card.html'}, and `mphil evaluate` takes the run {path.parent / config.method.name}"
         )
     try:
         data = benchmark(str(wanted.get("name")), **wanted["args"])
@@ -109,11 +164,7 @@ def evaluate_bundle(path: Path) -> tuple[dict[str, float | None], str, str]:
         raise UsageError(f"{path}: its benchmark cannot be built here ({error})") from None
     if (data.store.digest(), data.split.digest()) != (config.data["data_digest"], config.data["split_digest"]):
         raise IntegrityError(f"{path}: the data of {data.name} are not those of the training; train it anew")
-    scores: dict[str, float | None] = {}
-    for part, graphs in data.split:
-        logits = torch.from_numpy(predictor.outputs(data.store.select(graphs)).logits) if len(graphs) else None
-        scores[part] = None if logits is None else score(logits, data.store.y[graphs], data.task)
-    return scores, data.task.metric, config.selection
+    return data
 
 
 def _as_file(run: Run, *, molecules: bool) -> Benchmark:

@@ -50,6 +50,13 @@ def test_the_report_has_means_and_ranks_over_seeds_and_tables(script):
     assert lines[-2:] == ["| mean of 2 tables | | ood_test | 77.5 | 72.5 |", "| mean rank | | ood_test | 1.2 | 1.8 |"]
 
 
+def test_a_rival_is_shown_when_it_has_run_everywhere(script):
+    records = [record("a", 0, 0.8, 0.7), record("b", 0, 0.8, 0.7)]
+    rivals = [{"table": name, "seed": 0, "scores": {"chemprop": {"id_test": 0.9, "ood_test": 0.9}}} for name in "ab"]
+    assert "chemprop" not in script.report(records, rivals[:1])
+    assert script.report(records, rivals).splitlines()[2] == "| a | 1 | id_test | 80.0 | 70.0 | 90.0 |"
+
+
 def test_second_networks_share_a_column(script):
     scores = {name: {"id_test": 0.5, "ood_test": 0.5} for name in ("committee", "erm", "erm, seed 3")}
     assert list(script._by_kind(scores)) == ["committee", "erm", "erm, second"]

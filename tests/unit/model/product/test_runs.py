@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import csv
+
 import numpy as np
 import pytest
 import torch
 
 import mphil
-from mphil.errors import IntegrityError, UsageError
+from mphil.errors import IntegrityError, UnknownName, UsageError
 from mphil.methods import evaluating
 from mphil.model.bundle import read_bundle
-from mphil.model.product.runs import evaluate_bundle, write_run_bundle
+from mphil.model.product.runs import _label, evaluate_bundle, predict_part, write_run_bundle
 from tests.command import call
 
 SETTINGS = {"encoder": {"width": 8, "layers": 2}, "train": {"epochs": 2, "batch_size": 24}}
@@ -135,3 +137,47 @@ class TestCommands:
         monkeypatch.setattr("mphil.model.product.runs.benchmark", lambda name, **args: other)
         with pytest.raises(IntegrityError, match="the data of good-motif-basis are not those of the training"):
             evaluate_bundle(graphs[1])
+
+
+class TestParts:
+    """What a bundle says about a part of its benchmark."""
+
+    def read(self, path):
+        with path.open(newline="") as file:
+            return list(csv.DictReader(file))
+
+    def test_one_row_per_graph_in_order(self, graphs, tmp_path):
+        run, path = graphs
+        part = run.benchmark.split.ood_test
+        assert predict_part(path, "ood_test", tmp_path / "p.csv") == len(part)
+        rows, classes = self.read(tmp_path / "p.csv"), run.benchmark.classes
+        assert list(rows[0])[:3] == ["graph", "label", "prediction"]
+        assert [int(row["graph"]) for row in rows] == part.tolist()
+        assert [row["label"] for row in rows] == [classes[int(y)] for y in run.benchmark.store.y[part, 0]]
+        said = mphil.load(path).predict(run.benchmark.store.select(part))
+        chances = [float(row[f"probability_{classes[1]}"]) for row in rows]
+        np.testing.assert_allclose(chances, said.probability[:, 1], atol=1e-6)
+        right = sum(row["prediction"] == row["label"] for row in rows)
+        assert right / len(rows) == pytest.approx(run.scores["ood_val"]["ood_test"])
+
+    def test_molecules_have_their_smiles(self, molecules, tmp_path):
+        run, path = molecules
+        predict_part(path, "id_test", tmp_path / "p.csv")
+        rows, part = self.read(tmp_path / "p.csv"), run.benchmark.split.id_test.tolist()
+        assert [row["smiles"] for row in rows] == [run.benchmark.store.smiles[graph] for graph in part]
+        assert {row["status"] for row in rows} == {"ok"}
+
+    def test_parts_that_do_not_exist(self, graphs, tmp_path):
+        with pytest.raises(UnknownName, match="unknown part 'ood_tset'; did you mean ood_test"):
+            predict_part(graphs[1], "ood_tset", tmp_path / "p.csv")
+        run = mphil.train(
+            "good-motif-basis-no-shift", "erm", benchmark={"graphs": 150}, out=tmp_path / "run", **SETTINGS
+        )
+        empty = next(part for part, size in run.benchmark.split.sizes.items() if not size)
+        with pytest.raises(UsageError, match=f"has no {empty} part"):
+            predict_part(run.folder / "bundle", empty, tmp_path / "p.csv")
+        assert not (tmp_path / "p.csv").exists()
+
+    def test_labels_that_are_missing_and_numbers(self):
+        assert [_label(value, ("no", "yes")) for value in (0.0, 1.0, float("nan"))] == ["no", "yes", ""]
+        assert _label(6.25, ()) == "6.25"
