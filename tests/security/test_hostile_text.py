@@ -30,15 +30,13 @@ from mphil.lab.report.markdown import markdown
 from mphil.lab.report.pictures import svg
 from mphil.lab.suite import parse_suite
 from mphil.model.bundle import read_bundle, write_bundle
-from mphil.pages.demo import render
 from mphil.pages.samples import sample_page
 from mphil.tables.spreadsheet import is_formula
 from tests.bundles import written
 from tests.command import call
 from tests.products import molecules, write_table
-from tests.unit.pages.conftest import view  # noqa: F401
 
-MARKUP = "`\"><x-evil onx=1>'</script><x-evil></title></style><!--"
+MARKUP = "`\"><x-evil onx=1>'</script><x-evil></title></style><!-- {{7*7}} {% raw %}"
 FORMULA = "=cmd|' /C calc'!A0"
 LATEX = r"\input{/etc/passwd} $x^2$ 100% & # _ ~ {"
 CONTROL = "bell\x07 colour\x1b[31m [/red] [link=x]"
@@ -71,6 +69,7 @@ def assert_page(text: str, *names: str) -> None:
     assert found.comments == []
     assert not STEERING.search(text)
     assert "</html>" in text
+    assert "{{7*7}} {% raw %}" in text, "a name is not a template"
     for name in names:
         assert name in text
 
@@ -195,13 +194,6 @@ class TestLab:
         assert parse_suite("my suite", text).name == "my suite"
         with pytest.raises(UsageError, match="suite"):
             parse_suite(name, text)
-
-
-def test_the_demonstration(view):  # noqa: F811
-    data = replace(view.data, benchmark=MARKUP, classes=[MARKUP, CONTROL], story=[MARKUP])
-    methods = [replace(method, name=name) for method, name in zip(view.methods, HOSTILE, strict=False)]
-    shown = [replace(one, caption=MARKUP) if hasattr(one, "caption") else one for one in view.molecules]
-    assert_page(render(replace(view, data=data, methods=methods, molecules=shown, next_commands=[(MARKUP, CONTROL)])))
 
 
 def test_tables_on_the_terminal(capsys):

@@ -187,8 +187,12 @@ def _line(
     # With whiskers at some values, those without are values too; a value without neighbours has no line to be seen by.
     seen = " ".join(runs).split() if whiskers else [run for run in runs if " " not in run]
     dots = [element("circle", cx=x, cy=y, r=3.5) for x, _, y in (place.partition(",") for place in seen)]
-    ring = {"r": 4.5, "stroke_width": 2, **paint(fill="paper", stroke=colour)}
-    rings = [element("circle", cx=frame.x(p), cy=frame.y(v), **ring) for p, v, _ in points if p == mark]
+    ring = paint(fill="paper", stroke=colour)
+    rings = [
+        element("circle", cx=frame.x(p), cy=frame.y(v), r=4.5, stroke_width=2, **ring)
+        for p, v, _ in points
+        if p == mark
+    ]
     targets = [
         element(
             "circle",

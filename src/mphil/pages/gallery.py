@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from mphil.pages.map import SCRIPTS, MoleculeMap, molecule_map
 from mphil.pages.palette import CLASSES
-from mphil.pages.template import Cell, Grid, page
+from mphil.pages.template import Cell, Grid, Rows, page
 
 
 @dataclass(frozen=True)
@@ -156,7 +156,9 @@ class ExplainedView:
 
     @property
     def table(self) -> Grid:
-        rows = [[Cell(row.name or row.smiles, svg=row.svg or ""), row.importance, row.change] for row in self.rows]
+        rows: Rows = [
+            [Cell(row.name or row.smiles, svg=row.svg or ""), row.importance, row.change] for row in self.rows
+        ]
         return Grid("Parts, the most coloured first", ["Part", "Importance", self.change], rows)
 
 

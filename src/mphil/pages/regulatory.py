@@ -233,10 +233,8 @@ def regulatory_markdown(found: Sequence[Section]) -> str:
         for grid in one.tables:
             header = [_marked(name) for name in grid.header]
             lines += [f"{_marked(grid.caption)}:", "", _line(header), _line(["---"] * len(header))]
-            lines += [
-                *(_line([_marked(str(cell)) for cell in row]) for rows in grid.groups.values() for row in rows),
-                "",
-            ]
+            rows = [row for group in grid.groups.values() for row in group]
+            lines += [*(_line([_marked(str(cell)) for cell in row]) for row in rows), ""]
     return "\n".join(lines)
 
 

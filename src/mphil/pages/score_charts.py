@@ -185,8 +185,8 @@ def _point(x: float, y: float, class_number: int, radius: float) -> Markup:
 
 def _diamond(x: float, y: float, colour: str, told: str) -> Markup:
     path = f"M{x:.1f} {y - 5:.1f}l5 5l-5 5l-5 -5z"
-    look = {"stroke_width": 1.8, "pointer_events": "all", **paint(fill="none", stroke=colour)}
-    return element("path", tooltip(told), d=path, **look)
+    look = paint(fill="none", stroke=colour)
+    return element("path", tooltip(told), d=path, stroke_width=1.8, pointer_events="all", **look)
 
 
 def _room(names: Iterable[str]) -> float:

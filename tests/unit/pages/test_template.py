@@ -16,7 +16,10 @@ from mphil.pages.svg import element
 from mphil.pages.template import Cell, Grid, Section, code_pieces, data_url, page
 from mphil.pages.text import Markup
 
-MARKUP = re.compile(r"</?[a-z][a-z0-9]*[ />]|<[a-z][a-z0-9]*$")
+MARKUP = re.compile(
+    r"</?(a|article|b|body|button|canvas|circle|code|dd|details|div|dl|dt|figcaption|figure|g|h\d|head|header|html|img|"
+    r"input|li|main|nav|p|path|pre|rect|script|section|span|strong|style|summary|svg|table|td|text|th|tr|ul)\b"
+)
 MADE_BY_RDKIT = "chem/draw.py"
 """Puts layers around and behind what RDKit draws, which is SVG text."""
 
