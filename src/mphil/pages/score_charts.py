@@ -77,7 +77,7 @@ def rank_chart(ranks: Mapping[str, float], *, title: str, difference: float, gro
     names, worst = list(ranks), math.ceil(max(ranks.values()))
     half = math.ceil(len(names) / 2)
     axis, first = 66, 66 + 12 + BAR * len(groups) + 14
-    side = _room(names) + 30
+    side = _room(names) + 16 + LETTER * 5  # the name, the gap to the line, and the rank
     frame = Frame(side, axis, WIDTH - side, axis, (1.0, float(max(worst, 2))), (0.0, 1.0))
     ticks = [tick for tick in nice_ticks(*frame.x_range, 8) if tick == int(tick)]
     stubs = "".join(f"M{number(frame.x(tick), 1)} {axis}v-5" for tick in ticks)
