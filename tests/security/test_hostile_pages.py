@@ -8,7 +8,7 @@ from importlib.resources import files
 import pytest
 
 from mphil.benchmarks.base import benchmark
-from mphil.lab.report.document import Bars, Chapter, Document, Molecules, Table
+from mphil.lab.report.document import Bars, Chapter, Document, DrawnMolecules, ReportTable
 from mphil.lab.report.html import html
 from mphil.model.bundle.folder import trust_values
 from mphil.pages import demo, gallery
@@ -94,7 +94,7 @@ def galleries(request):
         notes=HOSTILE,
         making=[(MARKUP, CONTROL)],
         map=hostile_map(),
-        parts=[gallery.PartView(MARKUP, 1, 1.0, [drawing])],
+        parts=[gallery.PatternView(MARKUP, 1, 1.0, [drawing])],
     )
     return [gallery.render(view)]
 
@@ -125,10 +125,10 @@ def samples(_):
 def lab_reports(_):
     told = " ".join(HOSTILE)
     blocks = [
-        Table(told, HOSTILE, [HOSTILE] * 2, frozenset({(0, 1)}), HOSTILE),
-        Table(told, HOSTILE, [HOSTILE] * 2, folded=True),
+        ReportTable(told, HOSTILE, [HOSTILE] * 2, frozenset({(0, 1)}), HOSTILE),
+        ReportTable(told, HOSTILE, [HOSTILE] * 2, folded=True),
         Bars(told, told, dict.fromkeys(HOSTILE, 0.5), caption=told),
-        Molecules(told, [("CCO", [0.0, 0.5, 1.0], told)], told),
+        DrawnMolecules(told, [("CCO", [0.0, 0.5, 1.0], told)], told),
     ]
     chapter = Chapter(MARKUP, told, HOSTILE, blocks, [(told, told)], page="suite")
     return list(html(Document([chapter], HOSTILE, [replace(chapter, page=MARKUP)])).values())

@@ -19,10 +19,10 @@ from mphil.lab.report.document import (
     Curves,
     Document,
     Dots,
-    Molecules,
+    DrawnMolecules,
     RankDiagram,
+    ReportTable,
     Scatter,
-    Table,
 )
 from mphil.lab.report.html import html
 from mphil.lab.report.latex import latex
@@ -150,13 +150,13 @@ class TestLab:
         numbers, many = dict.fromkeys(HOSTILE, 0.5), {name: [0.5, 0.6] for name in HOSTILE}
         told = " ".join(HOSTILE)
         blocks = [
-            Table(told, HOSTILE, [HOSTILE] * 2, frozenset({(0, 1)}), HOSTILE),
+            ReportTable(told, HOSTILE, [HOSTILE] * 2, frozenset({(0, 1)}), HOSTILE),
             Curves(told, told, told, [1, 2], many, caption=told),
             Bars(told, told, numbers, caption=told),
             Dots(told, told, many, marks=dict.fromkeys(HOSTILE, numbers), caption=told),
             RankDiagram(told, numbers, 0.1, [HOSTILE[:2]], caption=told),
             Scatter(told, np.eye(2).tolist(), [0, 1], caption=told),
-            Molecules(told, [("CCO", [0.0, 0.5, 1.0], told)], told),
+            DrawnMolecules(told, [("CCO", [0.0, 0.5, 1.0], told)], told),
         ]
         chapter = Chapter(MARKUP, told, HOSTILE, blocks, [(told, f"mphil train\n{told}")], page="suite")
         return Document([chapter], HOSTILE, [replace(chapter, page="method")])
@@ -169,7 +169,7 @@ class TestLab:
 
     def test_figures(self, document):
         for block in document.chapters[0].blocks:
-            if not isinstance(block, Table | Molecules):
+            if not isinstance(block, ReportTable | DrawnMolecules):
                 found = Elements(svg(block))
                 assert "x-evil" not in found.tags
                 assert not STEERING.search(svg(block))

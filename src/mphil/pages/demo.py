@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from mphil.pages.charts import bar_chart, line_chart
 from mphil.pages.palette import SERIES
 from mphil.pages.sphere import legend, sphere
-from mphil.pages.template import Cell, Grid, page
+from mphil.pages.template import Grid, TableCell, page
 from mphil.pages.text import MISSING, Markup, known, listing
 from mphil.pages.verdict import KEPT, METRIC_NAMES, sample_size, score, tie_margin, verdict
 from mphil.pages.view import (
@@ -121,12 +121,12 @@ def _rule(view: DemoView) -> str:
     return text + "."
 
 
-def _score_row(view: DemoView, method: MethodView, rule: str) -> list[str | Cell]:
+def _score_row(view: DemoView, method: MethodView, rule: str) -> list[str | TableCell]:
     choice = method.choices[rule]
     inside, outside = (known(choice.scores.get(part)) for part in ("id_test", "ood_test"))
     gap = MISSING if inside is None or outside is None else f"{100 * (inside - outside):+.1f}".replace("-", "−")
     return [
-        Cell(method.label, _colour(view, method)),
+        TableCell(method.label, _colour(view, method)),
         _bare(inside),
         _bare(outside),
         gap,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from mphil.pages.map import SCRIPTS, MoleculeMap, molecule_map
 from mphil.pages.palette import CLASSES
-from mphil.pages.template import Cell, Grid, Rows, page
+from mphil.pages.template import Grid, Rows, TableCell, page
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ class PrototypeView:
 
 
 @dataclass(frozen=True)
-class PartView:
+class PatternView:
     """A pattern that a method looks for in molecules.
 
     Attributes:
@@ -157,7 +157,7 @@ class ExplainedView:
     @property
     def table(self) -> Grid:
         rows: Rows = [
-            [Cell(row.name or row.smiles, svg=row.svg or ""), row.importance, row.change] for row in self.rows
+            [TableCell(row.name or row.smiles, svg=row.svg or ""), row.importance, row.change] for row in self.rows
         ]
         return Grid("Parts, the most coloured first", ["Part", "Importance", self.change], rows)
 
@@ -188,7 +188,7 @@ class GalleryView:
     notes: Sequence[str]
     making: Sequence[tuple[str, str]]
     map: MoleculeMap | None = None
-    parts: Sequence[PartView] = ()
+    parts: Sequence[PatternView] = ()
 
 
 def render(view: GalleryView) -> str:

@@ -47,7 +47,7 @@ def resource(name: str) -> Markup:
 
 
 @dataclass(frozen=True)
-class Cell:
+class TableCell:
     """A cell of a table: text, the palette colour of the dot before it, whether it stands out, and a drawing above."""
 
     text: str
@@ -59,7 +59,7 @@ class Cell:
         return self.text
 
 
-Rows = Sequence[Sequence[str | Cell]]
+Rows = Sequence[Sequence[str | TableCell]]
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from jinja2 import UndefinedError
 
 import mphil
 from mphil.pages.svg import element
-from mphil.pages.template import Cell, Grid, Section, code_pieces, data_url, page
+from mphil.pages.template import Grid, Section, TableCell, code_pieces, data_url, page
 from mphil.pages.text import Markup
 
 MARKUP = re.compile(
@@ -59,7 +59,7 @@ def test_a_forgotten_value_is_an_error():
 
 
 def test_table_names_its_rows_and_columns():
-    html = shown_table("A < B", ["Method", "Score"], {"chosen & kept": [[Cell("ERM", "blue"), "1"]]})
+    html = shown_table("A < B", ["Method", "Score"], {"chosen & kept": [[TableCell("ERM", "blue"), "1"]]})
     assert "<caption>A &lt; B</caption>" in html
     assert html.count('scope="col"') == 2
     assert '<th scope="row"><span class="dot"' in html
@@ -75,7 +75,7 @@ def test_a_column_of_running_text_wraps_between_words_alone():
 
 
 def test_a_cell_may_stand_out():
-    html = shown_table("A", ["x", "y"], [["r", Cell("<1>", strong=True)]])
+    html = shown_table("A", ["x", "y"], [["r", TableCell("<1>", strong=True)]])
     assert '<td class="number"><strong>&lt;1&gt;</strong></td>' in html
 
 

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mphil.chem.draw import molecule_svg
-from mphil.lab.report.document import Chapter, Document, Molecules, Table
+from mphil.lab.report.document import Chapter, Document, DrawnMolecules, ReportTable
 from mphil.lab.report.pictures import svg
-from mphil.pages.template import Cell, Grid, page
+from mphil.pages.template import Grid, TableCell, page
 
 INDEX = "index"
 LONG = 32
@@ -42,13 +42,15 @@ def _page(name: str, chapters: Sequence[Chapter], contents: Mapping[str, Any]) -
 
 def _shown(chapter: Chapter) -> dict[str, Any]:
     """A chapter for the template: figures first, then everything else in its order."""
-    figures = [(svg(block), block.caption) for block in chapter.blocks if not isinstance(block, Table | Molecules)]
-    others = [block for block in chapter.blocks if isinstance(block, Table | Molecules)]
-    blocks = [_drawings(one) if isinstance(one, Molecules) else _table(one) for one in others]
+    figures = [
+        (svg(block), block.caption) for block in chapter.blocks if not isinstance(block, ReportTable | DrawnMolecules)
+    ]
+    others = [block for block in chapter.blocks if isinstance(block, ReportTable | DrawnMolecules)]
+    blocks = [_drawings(one) if isinstance(one, DrawnMolecules) else _table(one) for one in others]
     return {"chapter": chapter, "figures": figures, "blocks": blocks}
 
 
-def _drawings(block: Molecules) -> dict[str, Any]:
+def _drawings(block: DrawnMolecules) -> dict[str, Any]:
     """Molecules, each with its caption; atoms are shaded from the least to the most important."""
     drawn = []
     for smiles, weights, words in block.drawings:
@@ -58,11 +60,11 @@ def _drawings(block: Molecules) -> dict[str, Any]:
     return {"title": block.title, "caption": block.caption, "drawings": drawn}
 
 
-def _table(block: Table) -> dict[str, Any]:
+def _table(block: ReportTable) -> dict[str, Any]:
     # A caption is as wide as its table, which may be wider than the screen: the conditions stand above it.
     what, _, conditions = block.caption.partition("; ")
     rows = [
-        [Cell(text, strong=(number, column) in block.strong) for column, text in enumerate(cells)]
+        [TableCell(text, strong=(number, column) in block.strong) for column, text in enumerate(cells)]
         for number, cells in enumerate(block.rows)
     ]
     running = {column for cells in block.rows for column, text in enumerate(cells) if column and len(text) > LONG}
