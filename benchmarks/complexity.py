@@ -27,7 +27,7 @@ from mphil.graphs.features import Features
 from mphil.graphs.store import Batch
 from mphil.methods import build_method
 from mphil.methods.base import Progress
-from mphil.pages.svg import line_chart
+from mphil.pages.charts import line_chart
 from mphil.task import Task
 from speed import in_turns, machine
 

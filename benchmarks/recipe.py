@@ -27,7 +27,7 @@ from mphil.benchmarks.development import TABLES
 from mphil.graphs.split import PARTS
 from mphil.lab.cells import Request
 from mphil.lab.records import RecordFile
-from mphil.lab.report.document import Table
+from mphil.lab.report.document import ReportTable
 from mphil.lab.report.gather import Sheet, fill, same_data, unused
 from mphil.lab.report.markdown import table_text
 from mphil.lab.suite import load_suite
@@ -113,7 +113,7 @@ def scores_of(sheet: Sheet, row: str, rule: str, part: str = "ood_val") -> dict[
     return found
 
 
-def effects_table(sheet: Sheet, base: str) -> Table:
+def effects_table(sheet: Sheet, base: str) -> ReportTable:
     """Every row against the base, the largest differences first."""
     changed = [row for row in sheet.rows if row != base]
     found = {
@@ -130,10 +130,10 @@ def effects_table(sheet: Sheet, base: str) -> Table:
         f"Difference to {base} in points of OOD validation, mean over tables (standard error); bold: more than "
         f"{SURE:g} standard errors and {WORTH:g} points"
     )
-    return Table(what, ["change", *RULES.values(), "better on (last epoch)", "pairs of runs"], lines, strong)
+    return ReportTable(what, ["change", *RULES.values(), "better on (last epoch)", "pairs of runs"], lines, strong)
 
 
-def scores_table(sheet: Sheet, part: str, forest: Scores) -> Table:
+def scores_table(sheet: Sheet, part: str, forest: Scores) -> ReportTable:
     """Rows by tables: mean over seeds at the last epoch, and the mean over tables."""
     lines = []
     for row, scores in [*((row, scores_of(sheet, row, "last", part)) for row in sheet.rows), ("random forest", forest)]:
@@ -143,7 +143,7 @@ def scores_table(sheet: Sheet, part: str, forest: Scores) -> Table:
         lines.append([row, *cells, f"{mean(means.values()):.1f}" if whole else "-"])
     names = [name.removeprefix("dev-") for name in sheet.benchmarks]
     which = {"ood_val": "OOD", "id_val": "ID"}[part]
-    return Table(f"{which} validation at the last epoch, mean over seeds", ["row", *names, "mean"], lines)
+    return ReportTable(f"{which} validation at the last epoch, mean over seeds", ["row", *names, "mean"], lines)
 
 
 def forest_effect(sheet: Sheet, row: str, rule: str, forest: Scores) -> Effect:
@@ -274,7 +274,7 @@ def main() -> None:
     if options.what == "list":
         lines = [described(name, benchmark(name)) for name in options.tables]
         header = ["table", "rows", "positive labels", " / ".join(PARTS)]
-        print(table_text(Table("The development tables", header, lines)))
+        print(table_text(ReportTable("The development tables", header, lines)))
     elif options.what == "forest":
         record_forest(options.tables, options.seeds, options.forest)
     else:

@@ -22,7 +22,7 @@ from mphil.config import EncoderConfig, TrainConfig, keyword_arguments
 from mphil.errors import DataError, IntegrityError, Stopped, UsageError
 from mphil.lab.cells import Request
 from mphil.lab.records import read_folder
-from mphil.lab.report.document import Document, Table
+from mphil.lab.report.document import Document, ReportTable
 from mphil.lab.report.markdown import table_text
 from mphil.lab.report.write import make_document
 from mphil.methods import METHODS
@@ -153,7 +153,7 @@ def results() -> str:
         return "\n".join([*texts, f"{NO_RECORDS} `mphil lab run SUITE` makes some, see [the lab](../how-to/lab.md).\n"])
     texts.append("Written from the records in `benchmarks/results`, each with its command, seed and machine.\n")
     for chapter in chapters:
-        table = next((block for block in chapter.blocks if isinstance(block, Table)), None)
+        table = next((block for block in chapter.blocks if isinstance(block, ReportTable)), None)
         if table is not None:
             texts.append(f"## {chapter.title}\n")
             texts += [f"{text}\n" for text in chapter.intro]
@@ -176,7 +176,7 @@ def lab() -> Document:
 def headline() -> str:
     """The README's table: where MPHIL stands."""
     tables = [chapter.blocks[0] for chapter in lab().chapters if chapter.name == "standing"]
-    return table_text(tables[0]) if tables and isinstance(tables[0], Table) else NO_RESULTS
+    return table_text(tables[0]) if tables and isinstance(tables[0], ReportTable) else NO_RESULTS
 
 
 def with_headline(readme: str) -> str:

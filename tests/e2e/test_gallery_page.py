@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mphil.explain.report import Rows, write_report
+from mphil.explain.report import RowsToExplain, write_report
 from mphil.model.predictor import Predictor
 from tests.bundles import bundle_of, trained
 
@@ -32,7 +32,7 @@ MINE = ["CC(=O)NCc1ccc2ncccc2c1", "OC(=O)c1ccccc1", "CCCCCCCCCCCCCCCCCCCC"]
 @pytest.fixture(scope="module")
 def page(tmp_path_factory):
     out = tmp_path_factory.mktemp("gallery") / "why"
-    write_report(Predictor(bundle_of(trained(epochs=1))), Rows(MINE, "mine.csv"), out, progress=False)
+    write_report(Predictor(bundle_of(trained(epochs=1))), RowsToExplain(MINE, "mine.csv"), out, progress=False)
     return address(out / "index.html")
 
 

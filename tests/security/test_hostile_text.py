@@ -19,10 +19,10 @@ from mphil.lab.report.document import (
     Curves,
     Document,
     Dots,
-    Molecules,
+    DrawnMolecules,
     RankDiagram,
+    ReportTable,
     Scatter,
-    Table,
 )
 from mphil.lab.report.html import html
 from mphil.lab.report.latex import latex
@@ -30,15 +30,13 @@ from mphil.lab.report.markdown import markdown
 from mphil.lab.report.pictures import svg
 from mphil.lab.suite import parse_suite
 from mphil.model.bundle import read_bundle, write_bundle
-from mphil.pages.demo import render
 from mphil.pages.samples import sample_page
 from mphil.tables.spreadsheet import is_formula
 from tests.bundles import written
 from tests.command import call
 from tests.products import molecules, write_table
-from tests.unit.pages.conftest import view  # noqa: F401
 
-MARKUP = "`\"><x-evil onx=1>'</script><x-evil></title></style><!--"
+MARKUP = "`\"><x-evil onx=1>'</script><x-evil></title></style><!-- {{7*7}} {% raw %}"
 FORMULA = "=cmd|' /C calc'!A0"
 LATEX = r"\input{/etc/passwd} $x^2$ 100% & # _ ~ {"
 CONTROL = "bell\x07 colour\x1b[31m [/red] [link=x]"
@@ -71,6 +69,7 @@ def assert_page(text: str, *names: str) -> None:
     assert found.comments == []
     assert not STEERING.search(text)
     assert "</html>" in text
+    assert "{{7*7}} {% raw %}" in text, "a name is not a template"
     for name in names:
         assert name in text
 
@@ -151,13 +150,13 @@ class TestLab:
         numbers, many = dict.fromkeys(HOSTILE, 0.5), {name: [0.5, 0.6] for name in HOSTILE}
         told = " ".join(HOSTILE)
         blocks = [
-            Table(told, HOSTILE, [HOSTILE] * 2, frozenset({(0, 1)}), HOSTILE),
+            ReportTable(told, HOSTILE, [HOSTILE] * 2, frozenset({(0, 1)}), HOSTILE),
             Curves(told, told, told, [1, 2], many, caption=told),
             Bars(told, told, numbers, caption=told),
             Dots(told, told, many, marks=dict.fromkeys(HOSTILE, numbers), caption=told),
             RankDiagram(told, numbers, 0.1, [HOSTILE[:2]], caption=told),
             Scatter(told, np.eye(2).tolist(), [0, 1], caption=told),
-            Molecules(told, [("CCO", [0.0, 0.5, 1.0], told)], told),
+            DrawnMolecules(told, [("CCO", [0.0, 0.5, 1.0], told)], told),
         ]
         chapter = Chapter(MARKUP, told, HOSTILE, blocks, [(told, f"mphil train\n{told}")], page="suite")
         return Document([chapter], HOSTILE, [replace(chapter, page="method")])
@@ -170,7 +169,7 @@ class TestLab:
 
     def test_figures(self, document):
         for block in document.chapters[0].blocks:
-            if not isinstance(block, Table | Molecules):
+            if not isinstance(block, ReportTable | DrawnMolecules):
                 found = Elements(svg(block))
                 assert "x-evil" not in found.tags
                 assert not STEERING.search(svg(block))
@@ -195,13 +194,6 @@ class TestLab:
         assert parse_suite("my suite", text).name == "my suite"
         with pytest.raises(UsageError, match="suite"):
             parse_suite(name, text)
-
-
-def test_the_demonstration(view):  # noqa: F811
-    data = replace(view.data, benchmark=MARKUP, classes=[MARKUP, CONTROL], story=[MARKUP])
-    methods = [replace(method, name=name) for method, name in zip(view.methods, HOSTILE, strict=False)]
-    shown = [replace(one, caption=MARKUP) if hasattr(one, "caption") else one for one in view.molecules]
-    assert_page(render(replace(view, data=data, methods=methods, molecules=shown, next_commands=[(MARKUP, CONTROL)])))
 
 
 def test_tables_on_the_terminal(capsys):

@@ -1,5 +1,6 @@
 """`import mphil` and `mphil --help` cost nothing; the public names are there."""
 
+import ast
 import subprocess
 import sys
 from pathlib import Path
@@ -105,3 +106,12 @@ def test_no_folder_has_a_name_that_pytest_or_ruff_skips():
     root = Path(__file__).parents[2]
     folders = [path for top in ("src", "tests", "benchmarks") for path in (root / top).rglob("*") if path.is_dir()]
     assert [str(path) for path in folders if path.name in SKIPPED_BY_TOOLS] == []
+
+
+def test_no_two_classes_have_the_same_name():
+    found: dict[str, list[str]] = {}
+    for path in Path(mphil.__file__).parent.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ClassDef):
+                found.setdefault(node.name, []).append(path.name)
+    assert {name: places for name, places in found.items() if len(places) > 1} == {}

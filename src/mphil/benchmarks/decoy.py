@@ -99,7 +99,7 @@ _ATTEMPTS = 100
 
 
 @dataclass(frozen=True)
-class Draws:
+class MoleculeDraws:
     """What each molecule shall be, parts one after the other: all arrays are (n_graphs,).
 
     Attributes:
@@ -190,7 +190,7 @@ def _check(graphs: int, rates: Sequence[Sequence[float]], label_noise: float) ->
 
 def _draw(
     rng: np.random.Generator, sizes: Mapping[Part, int], rates: Sequence[Sequence[float]], label_noise: float
-) -> Draws:
+) -> MoleculeDraws:
     """Lay out all parts; `rates` holds P(family = label) by domain and environment."""
     domains = {"ood_val": 1, "ood_test": 2}
     domain = np.concatenate([np.full(n, domains.get(part, 0)) for part, n in sizes.items()])
@@ -198,7 +198,7 @@ def _draw(
     env = np.where(domain == 0, rng.integers(len(rates[0]), size=len(domain)), 0)
     agreement = np.array([rates[d][e] for d, e in zip(domain, env, strict=True)])
     noise = (domain == 0) & (rng.random(len(domain)) < label_noise)
-    return Draws(
+    return MoleculeDraws(
         label=label,
         head=label ^ noise,
         pair=rng.integers(len(HEADS), size=len(domain)),
@@ -208,7 +208,7 @@ def _draw(
     )
 
 
-def _molecules(rng: np.random.Generator, draws: Draws) -> list[Molecule]:
+def _molecules(rng: np.random.Generator, draws: MoleculeDraws) -> list[Molecule]:
     """One molecule per row, drawn again while it is the same as an earlier one."""
     catalogue = tuple(SCAFFOLDS.values())
     molecules: dict[str, Molecule] = {}
@@ -243,7 +243,7 @@ def _sites(scaffold: str) -> tuple[int, ...]:
     return tuple(open_sites(_fragment(scaffold)))
 
 
-def _store(draws: Draws, molecules: Sequence[Molecule]) -> GraphStore:
+def _store(draws: MoleculeDraws, molecules: Sequence[Molecule]) -> GraphStore:
     """Featurise the molecules as read back from their SMILES, so that a SMILES tells which atom a node is."""
     arrays = featurize(parse_smiles(molecule.smiles) for molecule in molecules)
     schema = arrays.schema

@@ -47,7 +47,7 @@ PART_CODES = {"train": TRAIN, "iid_val": ID_VAL, "iid_test": ID_TEST, "ood_val":
 
 
 @dataclass(frozen=True, eq=False)
-class Molecules:
+class LabelledMolecules:
     """Labelled molecules, before featurisation.
 
     Attributes:
@@ -61,7 +61,7 @@ class Molecules:
     value: FloatArray
 
 
-def read_published(path: Path) -> tuple[Molecules, IntArray, Assignment]:
+def read_published(path: Path) -> tuple[LabelledMolecules, IntArray, Assignment]:
     """Read one of DrugOOD's JSON files.
 
     Returns:
@@ -81,10 +81,10 @@ def read_published(path: Path) -> tuple[Molecules, IntArray, Assignment]:
     active, value, domain = (np.array(column) for column in columns)
     part, number = np.array([part for part, _ in records], np.int64), domain.astype(np.int64)
     assignment = Assignment(part, training_environments(part, number), {"rule": "DrugOOD, the published parts"})
-    return Molecules(smiles, active.astype(np.int64), value), number, assignment
+    return LabelledMolecules(smiles, active.astype(np.int64), value), number, assignment
 
 
-def read_partial(path: Path, domain: Domain, seed: int) -> tuple[Molecules, IntArray, Assignment]:
+def read_partial(path: Path, domain: Domain, seed: int) -> tuple[LabelledMolecules, IntArray, Assignment]:
     """Read the IC50 core molecules whose labels were recovered, each in the part it has in the full set.
 
     Args:
@@ -113,7 +113,7 @@ def read_partial(path: Path, domain: Domain, seed: int) -> tuple[Molecules, IntA
         assignment = Assignment(part, training_environments(part, number), {"rule": "DrugOOD, parts of the full set"})
     else:
         assignment = divide_training_domains(part, number, seed)
-    return Molecules(smiles, active, value), number, assignment
+    return LabelledMolecules(smiles, active, value), number, assignment
 
 
 def find_domains(
@@ -150,13 +150,15 @@ def _scaffold_size(scaffold: str) -> int:
     return int(parse_lenient(scaffold)[0].GetNumAtoms()) if scaffold else 0
 
 
-def _featurise(molecules: Molecules) -> tuple[GraphStore, list[RowStatus]]:
+def _featurise(molecules: LabelledMolecules) -> tuple[GraphStore, list[RowStatus]]:
     """DrugOOD's 39 atom and 10 bond features."""
     extras = {"reg_label": molecules.value.astype(np.float32)}
     return molecule_store(molecules.smiles, molecules.active, schema="drugood", lenient=True, extras=extras)
 
 
-def _from_parts(molecules: Molecules, number: IntArray, whole: Assignment, provenance: Mapping[str, Any]) -> Benchmark:
+def _from_parts(
+    molecules: LabelledMolecules, number: IntArray, whole: Assignment, provenance: Mapping[str, Any]
+) -> Benchmark:
     """A benchmark whose split is known for every row."""
     store, rows = _featurise(molecules)
     kept = store.index.numpy()
@@ -167,7 +169,7 @@ def _from_parts(molecules: Molecules, number: IntArray, whole: Assignment, prove
 def _from_database(database: Path, measurement: Measurement, domain: Domain, seed: int) -> Benchmark:
     """A benchmark curated and split here."""
     curated = curate_once(database, measurement)
-    store, rows = _featurise(Molecules(curated.smiles, activity_classes(curated.value), curated.value))
+    store, rows = _featurise(LabelledMolecules(curated.smiles, activity_classes(curated.value), curated.value))
     number, weight = find_domains(
         domain,
         smiles=store.smiles or (),

@@ -41,7 +41,7 @@ class Issue(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Batch:
+class ReadBatch:
     """The answer to a batch of rows.
 
     Attributes:
@@ -76,22 +76,24 @@ def read_rows(smiles: Sequence[str], lenient: bool, *, definite: bool = False) -
     return mols, issues
 
 
-def graph_batch(smiles: Sequence[str], *, schema: str, lenient: bool) -> Batch:
+def graph_batch(smiles: Sequence[str], *, schema: str, lenient: bool) -> ReadBatch:
     """Features and bonds of each molecule; `schema` is the short name of one of `SCHEMAS`."""
     mols, issues = read_rows(smiles, lenient)
     made = featurize(mols, SCHEMAS[schema])
     arrays: Arrays = {name: getattr(made, name) for name in GRAPH}
-    return Batch(arrays, issues)
+    return ReadBatch(arrays, issues)
 
 
-def scaffold_batch(smiles: Sequence[str], *, lenient: bool) -> Batch:
+def scaffold_batch(smiles: Sequence[str], *, lenient: bool) -> ReadBatch:
     """The Bemis-Murcko scaffold of each molecule: `text`, their ASCII codes end to end, and `length`."""
     mols, issues = read_rows(smiles, lenient)
     text, length = _end_to_end([murcko_smiles(mol) for mol in mols])
-    return Batch({"text": text, "length": length}, issues)
+    return ReadBatch({"text": text, "length": length}, issues)
 
 
-def fact_batch(smiles: Sequence[str], *, lenient: bool, standardised: bool = False, definite: bool = False) -> Batch:
+def fact_batch(
+    smiles: Sequence[str], *, lenient: bool, standardised: bool = False, definite: bool = False
+) -> ReadBatch:
     """What tells molecules apart: `size` in heavy atoms, and as texts end to end canonical SMILES and scaffold.
 
     `changed` says what standardisation did to each, as bits. `definite` refuses what a prediction refuses.
@@ -104,22 +106,24 @@ def fact_batch(smiles: Sequence[str], *, lenient: bool, standardised: bool = Fal
     arrays |= {"scaffold": scaffold, "scaffold_length": scaffold_length}
     arrays["size"] = np.array([n_heavy_atoms(mol) for mol in mols], np.int64)
     arrays["changed"] = changed
-    return Batch(arrays, issues)
+    return ReadBatch(arrays, issues)
 
 
-def fingerprint_batch(smiles: Sequence[str], *, lenient: bool) -> Batch:
+def fingerprint_batch(smiles: Sequence[str], *, lenient: bool) -> ReadBatch:
     """The packed Morgan fingerprint of each molecule: `fingerprint`, a row of bytes for each."""
     mols, issues = read_rows(smiles, lenient)
-    return Batch({"fingerprint": morgan_fingerprints(mols)}, issues)
+    return ReadBatch({"fingerprint": morgan_fingerprints(mols)}, issues)
 
 
-def descriptor_batch(smiles: Sequence[str], *, lenient: bool) -> Batch:
+def descriptor_batch(smiles: Sequence[str], *, lenient: bool) -> ReadBatch:
     """The features that trees split on: `counts` of neighbourhoods and `descriptors`, a row of each."""
     mols, issues = read_rows(smiles, lenient)
-    return Batch({"counts": morgan_counts(mols), "descriptors": descriptors(mols)}, issues)
+    return ReadBatch({"counts": morgan_counts(mols), "descriptors": descriptors(mols)}, issues)
 
 
-def molecule_batch(smiles: Sequence[str], *, schema: str, standardised: bool = False, features: bool = False) -> Batch:
+def molecule_batch(
+    smiles: Sequence[str], *, schema: str, standardised: bool = False, features: bool = False
+) -> ReadBatch:
     """All that a prediction needs: the canonical spelling as texts end to end, the graph and the fingerprint.
 
     Graph and fingerprint are those of the canonical spelling, so that every spelling of a molecule gives the same
@@ -142,7 +146,7 @@ def molecule_batch(smiles: Sequence[str], *, schema: str, standardised: bool = F
     arrays["changed"] = changed[kept]
     if features:
         arrays |= {"counts": morgan_counts(mols), "descriptors": descriptors(mols)}
-    return Batch(arrays, sorted([*issues, *(issue._replace(row=rows[issue.row]) for issue in lost)]))
+    return ReadBatch(arrays, sorted([*issues, *(issue._replace(row=rows[issue.row]) for issue in lost)]))
 
 
 def _read_again(mols: list[Mol], spellings: Sequence[str], same: Sequence[bool]) -> tuple[list[Mol], list[Issue]]:
@@ -168,7 +172,7 @@ def _end_to_end(texts: Sequence[str]) -> tuple[npt.NDArray[np.uint8], npt.NDArra
     return np.frombuffer(b"".join(encoded), np.uint8), np.array([len(one) for one in encoded], np.int64)
 
 
-JOBS: dict[str, Callable[..., Batch]] = {
+JOBS: dict[str, Callable[..., ReadBatch]] = {
     "graphs": graph_batch,
     "scaffolds": scaffold_batch,
     "facts": fact_batch,
@@ -179,7 +183,7 @@ JOBS: dict[str, Callable[..., Batch]] = {
 """What can be asked of a batch of rows."""
 
 
-def join(batches: Sequence[Batch], rows: Sequence[int]) -> Batch:
+def join(batches: Sequence[ReadBatch], rows: Sequence[int]) -> ReadBatch:
     """Batches end to end, as if all their rows had been read at once.
 
     Args:
@@ -196,4 +200,4 @@ def join(batches: Sequence[Batch], rows: Sequence[int]) -> Batch:
         name: np.concatenate([batch.arrays[name] for batch in batches], axis=1 if name == "edge_index" else 0)
         for name in batches[0].arrays
     }
-    return Batch(arrays, issues)
+    return ReadBatch(arrays, issues)

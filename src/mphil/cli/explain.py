@@ -67,7 +67,7 @@ def explain(
 def _rows(predictor: Any, given: list[str], told: dict[str, str | None], limit: int) -> Any:
     """What the arguments stand for: a table, of which something may be told, or molecules."""
     from mphil.chem.parse import SmilesError, parse_smiles
-    from mphil.explain.report import Rows, read_rows
+    from mphil.explain.report import RowsToExplain, read_rows
 
     files = [text for text in given if Path(text).exists()]
     if len(given) == 1 and files:
@@ -84,7 +84,7 @@ def _rows(predictor: Any, given: list[str], told: dict[str, str | None], limit: 
             parse_smiles(text)
         except SmilesError as error:
             raise UsageError(f"{text}: there is no such file, and {error}") from None
-    return Rows(given, "")
+    return RowsToExplain(given, "")
 
 
 def _print(report: Any) -> None:

@@ -27,7 +27,7 @@ from mphil.explain.substructures import RankedSubstructure
 from mphil.graphs.store import GraphStore
 from mphil.methods.base import Method
 from mphil.methods.mphil_plus import MPHILPlus
-from mphil.pages.gallery import Drawing, ExplainedView, Fragment, GalleryView, PartRow, PartView, PrototypeView
+from mphil.pages.gallery import Drawing, ExplainedView, Fragment, GalleryView, PartRow, PatternView, PrototypeView
 from mphil.pages.map import MoleculeMap
 from mphil.pages.sphere import Cloud, Mark, to_sphere3
 from mphil.progress import row_bar
@@ -161,7 +161,7 @@ def gallery_view(
     )
 
 
-def _parts_of(model: Model) -> list[PartView]:
+def _parts_of(model: Model) -> list[PatternView]:
     if not isinstance(model.method, MPHILPlus):
         return []
     return part_views(model.method, model.training.smiles, model.featurise, model.classes, model.task)

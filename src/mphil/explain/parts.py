@@ -12,7 +12,7 @@ from mphil.explain.prototypes import evenly
 from mphil.graphs.store import GraphStore
 from mphil.methods.base import evaluating
 from mphil.methods.mphil_plus import MPHILPlus
-from mphil.pages.gallery import Drawing, PartView
+from mphil.pages.gallery import Drawing, PatternView
 
 SHOWN = 12
 """Parts on a page, those with the largest weight in the decision when there are more."""
@@ -31,7 +31,7 @@ def part_views(
     featurise: Callable[[Sequence[str]], GraphStore],
     classes: Sequence[str],
     task: int,
-) -> list[PartView]:
+) -> list[PatternView]:
     """The parts that weigh most in the decision about a task, each with the molecules where it matches best.
 
     Args:
@@ -102,11 +102,11 @@ def _matches(method: MPHILPlus, store: GraphStore) -> tuple[Tensor, Tensor]:
 
 def _view(
     part: Tensor, weights: Tensor, similarity: Tensor, node: Tensor, store: GraphStore, classes: Sequence[str]
-) -> PartView:
+) -> PatternView:
     best = similarity.argsort(descending=True, stable=True)[:EXAMPLES].tolist()
     drawings = [_drawing(store, row, int(node[row]), f"similarity {similarity[row]:.2f}") for row in best]
     speaks, weight = int(weights.argmax()), float(weights.max() - weights.min())
-    return PartView(f"part {int(part) + 1}, for {classes[speaks]}", speaks, weight, drawings)
+    return PatternView(f"part {int(part) + 1}, for {classes[speaks]}", speaks, weight, drawings)
 
 
 def _name(part: int, weights: Tensor, classes: Sequence[str]) -> str:

@@ -38,7 +38,7 @@ CHANGES = (
 
 
 @dataclass(frozen=True)
-class Rows:
+class RowsToExplain:
     """Rows to be explained.
 
     Attributes:
@@ -62,7 +62,7 @@ class Rows:
 
 def read_rows(
     path: Path, predictor: Predictor, *, column: str = "", limit: int = LIMIT, sheet: str = "", name: str = ""
-) -> Rows:
+) -> RowsToExplain:
     """The first molecules of a table.
 
     Args:
@@ -84,11 +84,11 @@ def read_rows(
     found = list(islice(cells, limit + 1))
     kept = found[:limit]
     names = [row[1].strip() for row in kept] if roles.id else ()
-    return Rows([row[0] for row in kept], path.name, len(found) > limit, names)
+    return RowsToExplain([row[0] for row in kept], path.name, len(found) > limit, names)
 
 
 @dataclass(frozen=True, eq=False)
-class Report:
+class WrittenReport:
     """A written report.
 
     Attributes:
@@ -102,7 +102,7 @@ class Report:
     """
 
     folder: Path
-    rows: Rows
+    rows: RowsToExplain
     explained: ExplainedRows
     by: By
     notes: tuple[str, ...]
@@ -112,14 +112,14 @@ class Report:
 
 def write_report(
     predictor: Predictor,
-    rows: Rows,
+    rows: RowsToExplain,
     out: Path,
     *,
     target: str = "",
     by: By | None = None,
     command: str = "",
     progress: bool = True,
-) -> Report:
+) -> WrittenReport:
     """Explain rows and write a folder: all of it or nothing.
 
     Args:
@@ -161,7 +161,7 @@ def write_report(
         write_json(draft / SUMMARY, summary)
     several = config.task.kind == "multiclass"
     change = "change of probability" if several else changed_name(config.task, config.classes, 1).lower()
-    return Report(out, rows, explained, chosen, notes, summary, change)
+    return WrittenReport(out, rows, explained, chosen, notes, summary, change)
 
 
 def _model(predictor: Predictor, task: int) -> tuple[Model, Levels | None]:
@@ -180,7 +180,7 @@ def _model(predictor: Predictor, task: int) -> tuple[Model, Levels | None]:
     return model, levels
 
 
-def _notes(predictor: Predictor, rows: Rows, explained: ExplainedRows) -> tuple[str, ...]:
+def _notes(predictor: Predictor, rows: RowsToExplain, explained: ExplainedRows) -> tuple[str, ...]:
     notes = list(predictor.notes)
     if committee := predictor.bundle.config.committee:
         notes.append(
@@ -213,7 +213,7 @@ def _making(predictor: Predictor, by: By, command: str) -> list[tuple[str, str]]
     return [("Command", command), *told] if command else told
 
 
-def _molecule_rows(rows: Rows, explained: ExplainedRows) -> Iterator[list[object]]:
+def _molecule_rows(rows: RowsToExplain, explained: ExplainedRows) -> Iterator[list[object]]:
     columns = explained.predictions.columns()
     named = ["id"] if rows.names else []
     yield ["row", *named, "smiles", "drawing", "atom_importance", "disagreement", *columns]
@@ -227,7 +227,7 @@ def _molecule_rows(rows: Rows, explained: ExplainedRows) -> Iterator[list[object
         yield [row + 1, *own, smiles, drawing, weights, disagreement, *(cells[row] for cells in columns.values())]
 
 
-def _substructure_rows(rows: Rows, explained: ExplainedRows) -> Iterator[list[object]]:
+def _substructure_rows(rows: RowsToExplain, explained: ExplainedRows) -> Iterator[list[object]]:
     named = ["id"] if rows.names else []
     yield ["row", *named, "smiles", "rank", "kind", "name", "part", "atoms", "importance", "drop", "change"]
     for row, one in zip(explained.rows, explained.explanations, strict=True):
@@ -239,7 +239,7 @@ def _substructure_rows(rows: Rows, explained: ExplainedRows) -> Iterator[list[ob
 
 
 def _summary(
-    predictor: Predictor, rows: Rows, explained: ExplainedRows, by: By, notes: Sequence[str]
+    predictor: Predictor, rows: RowsToExplain, explained: ExplainedRows, by: By, notes: Sequence[str]
 ) -> dict[str, object]:
     return {
         "bundle": predictor.bundle.digest,

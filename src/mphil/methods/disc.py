@@ -20,7 +20,7 @@ from mphil.nn.readout import Readout
 from mphil.task import Task
 
 
-class Branch(nn.Module):
+class MaskedBranch(nn.Module):
     """An encoder whose node inputs and messages are masked, and a readout."""
 
     def __init__(self, config: EncoderConfig) -> None:
@@ -90,7 +90,7 @@ class DisC(Method):
         width = encoder.width
         mask_encoder = build_encoder(encoder.model_copy(update={"kind": "gin", "layers": 2}))
         self.masker = Masker(mask_encoder, width, halvings=3)
-        self.causal_branch, self.bias_branch = Branch(encoder), Branch(encoder)
+        self.causal_branch, self.bias_branch = MaskedBranch(encoder), MaskedBranch(encoder)
         self.causal_head = nn.Linear(2 * width, task.n_outputs)
         self.bias_head = nn.Linear(2 * width, task.n_outputs)
 

@@ -58,17 +58,17 @@ class DIVE(Method):
         if members < 1:
             raise UsageError(f"dive needs members >= 1, not {members}")
         self.weight = weight
-        self.members = nn.ModuleList(Member(encoder, task.n_outputs) for _ in range(members))
+        self.members = nn.ModuleList(EnsembleMember(encoder, task.n_outputs) for _ in range(members))
         self.chosen: Tensor
         self.register_buffer("chosen", torch.zeros((), dtype=torch.long))
 
     @property
-    def best(self) -> Member:
+    def best(self) -> EnsembleMember:
         """The model that predicts."""
         return self.member(int(self.chosen))
 
-    def member(self, number: int) -> Member:
-        return cast("Member", self.members[number])
+    def member(self, number: int) -> EnsembleMember:
+        return cast("EnsembleMember", self.members[number])
 
     def loss(self, batch: Batch, progress: Progress) -> Losses:
         members = [self.member(number) for number in range(len(self.members))]
@@ -102,7 +102,7 @@ class DIVE(Method):
         logits: Tensor = member.head(self.represent(member, batch, member.mask(batch)))
         return logits
 
-    def represent(self, member: Member, batch: Batch, mask: Tensor) -> Tensor:
+    def represent(self, member: EnsembleMember, batch: Batch, mask: Tensor) -> Tensor:
         """(B, d) the graphs, seen by one model through its mask."""
         return self.pool(member.encoder(batch, edge_weight=mask), batch.ptr)
 
@@ -117,7 +117,7 @@ class DIVE(Method):
         return node_share_of_edges(self.best.mask(batch), batch).detach()
 
 
-class Member(nn.Module):
+class EnsembleMember(nn.Module):
     """One model: a GNN and an MLP that choose edges, a GNN and an MLP that classify by them."""
 
     def __init__(self, encoder: EncoderConfig, outputs: int) -> None:

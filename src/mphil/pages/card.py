@@ -10,9 +10,9 @@ from itertools import pairwise
 from typing import Any
 
 from mphil.pages.card_regression import errors_section, intervals_section, told_labels
-from mphil.pages.document import RowGroup, command, details, facts, page, paragraph, section, table
-from mphil.pages.svg import bar_chart, line_chart
-from mphil.pages.text import MISSING, escape, listing
+from mphil.pages.charts import bar_chart, line_chart
+from mphil.pages.template import Grid, Section, page
+from mphil.pages.text import MISSING, listing
 from mphil.pages.verdict import METRIC_NAMES
 from mphil.pages.view import PART_NAMES
 from mphil.pages.worth import verdict_section, weighted_section
@@ -42,10 +42,6 @@ def card_page(config: Values, metrics: Values, trust: Values, weights: str) -> s
         trust: what was fitted on held-out data, as in `trust.json`.
         weights: checksum of the weights.
     """
-    data = config["data"]
-    eyebrow = f"mphil model card · {data['file']}"
-    header = f'<header><p class="eyebrow">{escape(eyebrow)}</p><h1>{escape(_headline(config, metrics))}</h1>'
-    header += paragraph(_plain(_lead(config, metrics)), "lead") + "</header>"
     of_answers = (
         [errors_section(config, metrics), intervals_section(config, metrics, trust)]
         if _is_regression(config)
@@ -60,12 +56,15 @@ def card_page(config: Values, metrics: Values, trust: Values, weights: str) -> s
         _making(config, metrics, weights),
         _use(config),
     ]
-    return page(f"mphil model card: {data['file']}", f"{header}<main>{''.join(sections)}</main>")
-
-
-def _plain(text: str) -> str:
-    """Text that may hold names from a table: backquotes would mark code."""
-    return text.replace("`", "'")
+    file = config["data"]["file"]
+    return page(
+        "sections",
+        f"mphil model card: {file}",
+        eyebrow=f"mphil model card · {file}",
+        headline=_headline(config, metrics),
+        lead=_lead(config, metrics),
+        sections=[section for section in sections if section is not None],
+    )
 
 
 def _noun(config: Values) -> str:
@@ -110,7 +109,7 @@ def _lead(config: Values, metrics: Values) -> str:
     return f"{made}{len(committee['members'])} models answer together, as a committee. {chosen}, for each network."
 
 
-def _untested(config: Values, trust: Values) -> str:
+def _untested(config: Values, trust: Values) -> Section:
     """What takes the place of all figures when there is none."""
     if _is_regression(config):
         unknown, fitted = "how often its intervals hold the true number", "Intervals"
@@ -122,10 +121,10 @@ def _untested(config: Values, trust: Values) -> str:
         "this file: score it on rows it has not seen, such as in a cross-validation. "
         f"{fitted} and bands were fitted on {PART_NAMES[trust['fitted_on']]}."
     )
-    return section("scores", "Scores", paragraph(text))
+    return Section("scores", "Scores", [text])
 
 
-def _scores(config: Values, metrics: Values) -> str:
+def _scores(config: Values, metrics: Values) -> Section:
     kind, scores = METRIC_NAMES[metrics["metric"]], metrics["scores"]
     rows = [[name, *(_number(found[part]) for part in TESTED)] for name, found in scores.items()]
     caption = f"{kind[0].upper()}{kind[1:]}; every method trained on the same split"
@@ -140,40 +139,27 @@ def _scores(config: Values, metrics: Values) -> str:
         show=lambda value: f"{value:.2f}",
         size=(380, 280),
     )
-    figure = f"<figure>{bars}</figure>"
     text = (
         f"ID test is drawn like the training part; OOD test has other {_shift(config)}. One seed, one split: with "
         f"{config['data']['parts']['ood_test']:,} {_noun(config)} in OOD test, small differences mean nothing."
     )
-    left_out = [
-        paragraph(_plain(f"Not compared with a {name}: {why}."), "note")
-        for name, why in metrics["left_out"].items()
-        if name == "random forest"
-    ]
-    header = ["Method", "ID test", "OOD test"]
-    return section(
+    standing = metrics.get("standing")
+    best = [f"{standing['sentence'][0].upper()}{standing['sentence'][1:]}."] if standing else []
+    why = metrics["left_out"].get("random forest")
+    return Section(
         "scores",
         "Scores",
-        paragraph(_plain(text)),
-        _standing(metrics),
-        f'<div class="beside">{table(caption, header, [RowGroup(rows)])}{figure}</div>',
-        *left_out,
+        [text, *best],
+        beside=(Grid(caption, ["Method", "ID test", "OOD test"], rows), bars),
+        notes=[f"Not compared with a random forest: {why}."] if why else [],
     )
 
 
-def _standing(metrics: Values) -> str:
-    """Who of a committee is best; nothing for one model alone."""
-    found = metrics.get("standing")
-    if not found:
-        return ""
-    return paragraph(_plain(f"{found['sentence'][0].upper()}{found['sentence'][1:]}."))
-
-
-def _members(config: Values) -> str:
+def _members(config: Values) -> Section | None:
     """The members of a committee and how much each counts; nothing for one model alone."""
     committee = config.get("committee")
     if not committee or len(committee["members"]) == 1:
-        return ""
+        return None
     rows = [
         [one["name"], one["kind"], MISSING if one["epoch"] is None else str(one["epoch"]), _number(one["weight"], 2)]
         for one in committee["members"]
@@ -188,13 +174,8 @@ def _members(config: Values) -> str:
         "uncertainty of an answer is the spread of the models. Explanations show what the first network, "
         f"{committee['members'][0]['name']}, goes by: trees have no atoms to colour."
     )
-    header = ["Model", "Kind", "Epoch", "Weight"]
-    return section(
-        "members",
-        "Who answers",
-        paragraph(_plain(text)),
-        table("Members of the committee", header, [RowGroup(rows)], numeric_from=2),
-    )
+    grid = Grid("Members of the committee", ["Model", "Kind", "Epoch", "Weight"], rows, numeric_from=2)
+    return Section("members", "Who answers", [text], tables=[grid])
 
 
 def _shift(config: Values) -> str:
@@ -202,7 +183,7 @@ def _shift(config: Values) -> str:
     return SPLITS.get(split, f"values of “{split}”")
 
 
-def _probabilities(metrics: Values, trust: Values) -> str:
+def _probabilities(metrics: Values, trust: Values) -> Section:
     parts = metrics["trust"]["parts"]
     rows = []
     for part, found in parts.items():
@@ -229,21 +210,20 @@ def _probabilities(metrics: Values, trust: Values) -> str:
         "few predictions jump about."
     )
     why = metrics["left_out"].get("calibration")
-    return section(
+    return Section(
         "probabilities",
         "Are the probabilities true?",
-        paragraph(text),
-        paragraph(_plain(f"Not calibrated: {why}."), "note") if why else "",
-        f'<div class="beside">{table("Calibration error (15 bins) and log loss", header, [RowGroup(rows)])}'
-        f"<figure>{chart}</figure></div>",
+        [text],
+        beside=(Grid("Calibration error (15 bins) and log loss", header, rows), chart),
+        notes=[f"Not calibrated: {why}."] if why else [],
     )
 
 
-def _sets(config: Values, metrics: Values, trust: Values) -> str:
+def _sets(config: Values, metrics: Values, trust: Values) -> Section:
     conformal = trust["conformal"]
     if conformal is None:
         why = metrics["left_out"].get("conformal sets", "there were no labels to fit them on")
-        return section("sets", "Sets of classes", paragraph(_plain(f"There are none: {why}.")))
+        return Section("sets", "Sets of classes", [f"There are none: {why}."])
     promise = 100 * (1 - conformal["alpha"])
     how = "for each class by itself" if conformal["per_class"] else "over all classes together"
     rows = []
@@ -258,18 +238,12 @@ def _sets(config: Values, metrics: Values, trust: Values) -> str:
         f"of the sets hold the true class, {how}. That is promised for ID test; for OOD test it is only measured."
     )
     never = sum(limit is None for row in conformal["thresholds"] for limit in row)
-    note = f"{never} thresholds had too few labels: their classes are in every set." if never else ""
+    notes = [f"{never} thresholds had too few labels: their classes are in every set."] if never else []
     caption = f"Sets that hold the true class; {promise:.0f}{SPACE}% is the aim"
-    return section(
-        "sets",
-        "Sets of classes",
-        paragraph(text),
-        table(caption, header, [RowGroup(rows)]),
-        paragraph(note, "note") if note else "",
-    )
+    return Section("sets", "Sets of classes", [text], tables=[Grid(caption, header, rows)], notes=notes)
 
 
-def _domain(metrics: Values, trust: Values) -> str:
+def _domain(metrics: Values, trust: Values) -> Section:
     measured = metrics["trust"]
     edges = measured["histogram"]["edges"]
     centres = [(a + b) / 2 for a, b in pairwise(edges)]
@@ -297,15 +271,11 @@ def _domain(metrics: Values, trust: Values) -> str:
     )
     if auroc is not None:
         text += f" The score tells OOD test from ID test with ROC-AUC {auroc:.2f}; 0.5 is guessing."
-    return section(
-        "domain",
-        "In or out of domain",
-        paragraph(text),
-        f'<div class="beside">{table("Verdicts", ["Part", *verdicts], [RowGroup(rows)])}<figure>{chart}</figure></div>',
-    )
+    grid = Grid("Verdicts", ["Part", *verdicts], rows)
+    return Section("domain", "In or out of domain", [text], beside=(grid, chart))
 
 
-def _data(config: Values) -> str:
+def _data(config: Values) -> Section:
     data, classes = config["data"], config["classes"]
     rows = []
     for part, size in data["parts"].items():
@@ -328,15 +298,11 @@ def _data(config: Values) -> str:
     if reading is not None:
         whole = "salts and fragments kept" if reading["standardised"] == "none" else "the largest organic fragment"
         entries.insert(1, ("Molecules", f"column “{reading['column']}”, canonical spelling, {whole}"))
-    return section(
-        "data",
-        "Data",
-        table("Parts and their labels", ["Part", "Labels", "Rows"], [RowGroup(rows)], numeric_from=2),
-        facts(entries),
-    )
+    grid = Grid("Parts and their labels", ["Part", "Labels", "Rows"], rows, numeric_from=2)
+    return Section("data", "Data", facts=entries, tables=[grid])
 
 
-def _limits(config: Values, metrics: Values, trust: Values) -> str:
+def _limits(config: Values, metrics: Values, trust: Values) -> Section:
     noun = _noun(config)
     texts = [
         f"It knows what is in {config['data']['parts']['train']:,} training {noun} and nothing else. A label is a "
@@ -353,10 +319,10 @@ def _limits(config: Values, metrics: Values, trust: Values) -> str:
             + (", salts counted as part of the molecule." if config["molecules"]["standardised"] == "none" else ".")
         )
     texts += [f"Left out: {what}, because {why}." for what, why in metrics["left_out"].items()]
-    return section("limits", "Limits", *(paragraph(_plain(text)) for text in texts))
+    return Section("limits", "Limits", texts)
 
 
-def _making(config: Values, metrics: Values, weights: str) -> str:
+def _making(config: Values, metrics: Values, weights: str) -> Section:
     args = ", ".join(f"{key}={value}" for key, value in config["method"]["args"].items()) or "none"
     encoder = config["encoder"]
     entries = [
@@ -369,18 +335,14 @@ def _making(config: Values, metrics: Values, weights: str) -> str:
         ("Versions", ", ".join(f"{name} {value}" for name, value in config["versions"].items())),
     ]
     settings = ", ".join(f"{key}={value}" for key, value in config["data"]["settings"].items())
-    return section(
-        "making",
-        "How it was made",
-        facts(entries),
-        details("Settings", facts([("Hyperparameters", args), ("Training", settings)])),
+    return Section(
+        "making", "How it was made", facts=entries, settings=[("Hyperparameters", args), ("Training", settings)]
     )
 
 
-def _use(config: Values) -> str:
-    lines = ["mphil predict BUNDLE new.csv --out answers.csv"] if config["molecules"] else []
-    lines = lines or ["mphil predict BUNDLE GRAPHS --out answers.csv"]
-    return section("use", "Use it", *(command(line) for line in lines))
+def _use(config: Values) -> Section:
+    asked = "new.csv" if config["molecules"] else "GRAPHS"
+    return Section("use", "Use it", commands=[f"mphil predict BUNDLE {asked} --out answers.csv"])
 
 
 def _number(value: float | None, digits: int = 3) -> str:

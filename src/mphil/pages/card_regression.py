@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from mphil.pages.document import RowGroup, paragraph, section, table
+from mphil.pages.charts import bar_chart
 from mphil.pages.scatter import scatter_chart
-from mphil.pages.svg import bar_chart
-from mphil.pages.text import MISSING, escape
+from mphil.pages.template import Grid, Section
+from mphil.pages.text import MISSING
 from mphil.pages.verdict import METRIC_NAMES
 from mphil.pages.view import PART_NAMES
 
@@ -21,7 +21,7 @@ SHOWN = 12
 """Targets that are listed one by one."""
 
 
-def errors_section(config: Values, metrics: Values) -> str:
+def errors_section(config: Values, metrics: Values) -> Section:
     """Errors of every target, predicted beside measured numbers, and what is left between them."""
     parts, targets = metrics["trust"]["parts"], config["targets"]
     rows = [
@@ -52,21 +52,16 @@ def errors_section(config: Values, metrics: Values) -> str:
         "mean of the part; Spearman's correlation looks at the order alone. Points should lie along the dashed lines: "
         "a slope in the residuals means that high values are predicted too low, as regressions tend to do."
     )
-    return section(
-        "errors",
-        "Errors",
-        paragraph(text),
-        table("Errors on the test parts", header, [RowGroup(rows)], numeric_from=2),
-        f'<div class="beside"><figure>{beside}</figure><figure>{left}</figure></div>',
-    )
+    grid = Grid("Errors on the test parts", header, rows, numeric_from=2)
+    return Section("errors", "Errors", [text], tables=[grid], charts=[beside, left])
 
 
-def intervals_section(config: Values, metrics: Values, trust: Values) -> str:
+def intervals_section(config: Values, metrics: Values, trust: Values) -> Section:
     """How often the intervals hold the measured number."""
     intervals = trust.get("intervals")
     if intervals is None:
         why = metrics["left_out"].get("intervals", "there were no labels to fit them on")
-        return section("intervals", "Intervals", paragraph(f"There are none: {escape(why)}."))
+        return Section("intervals", "Intervals", [f"There are none: {why}."])
     promise, targets = 100 * (1 - intervals["alpha"]), config["targets"]
     rows, series = [], {}
     for part, found in metrics["trust"]["parts"].items():
@@ -92,16 +87,10 @@ def intervals_section(config: Values, metrics: Values, trust: Values) -> str:
         "intervals hold the measured number. That is promised for ID test; for OOD test it is only measured."
     )
     few = sum(value is None for value in intervals["quantiles"])
-    note = f"{few} targets had too few held-out labels for an interval." if few else ""
+    notes = [f"{few} targets had too few held-out labels for an interval."] if few else []
     header = ["Target", "Part", "Covered", "Mean width"]
-    found = table(f"Intervals; {promise:.0f}{SPACE}% is the aim", header, [RowGroup(rows)], numeric_from=2)
-    return section(
-        "intervals",
-        "Intervals",
-        paragraph(text),
-        f'<div class="beside">{found}<figure>{chart}</figure></div>',
-        paragraph(note, "note") if note else "",
-    )
+    grid = Grid(f"Intervals; {promise:.0f}{SPACE}% is the aim", header, rows, numeric_from=2)
+    return Section("intervals", "Intervals", [text], beside=(grid, chart), notes=notes)
 
 
 def told_labels(labels: Values) -> str:

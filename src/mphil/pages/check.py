@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mphil.chem.draw import molecule_svg
 from mphil.graphs.split import PARTS
-from mphil.pages.document import RowGroup, details, image, page, paragraph, section, table
+from mphil.pages.charts import bar_chart, line_chart
 from mphil.pages.palette import CLASSES
-from mphil.pages.svg import bar_chart, line_chart
-from mphil.pages.text import MISSING, escape
+from mphil.pages.template import Grid, page
+from mphil.pages.text import MISSING, Markup
 from mphil.tables.audit import Group
 from mphil.tables.check import Report, SplitPreview
 from mphil.tables.labels import Target
+from mphil.tables.splitting import Assignment
 from mphil.trust.hardness import hardness
 
 SHOWN = 100
@@ -30,82 +32,60 @@ COMPARED = ("train", "ood_val", "ood_test")
 
 def check_page(report: Report) -> str:
     """The whole page as HTML."""
-    survey = report.survey
-    share = f"{len(survey):,} of {survey.rows:,} rows can be used"
-    intro = (
-        f'<header><p class="eyebrow">mphil check · {escape(report.path.name)}</p><h1>{share}</h1>'
-        + "".join(paragraph(_plain(note)) for note in report.notes)
-        + "</header>"
+    found = report.duplicates
+    duplicates = [("Contradicting labels", found.conflicts), ("All duplicates", found.groups)]
+    return page(
+        "check",
+        f"mphil check: {report.path.name}",
+        report=report,
+        reasons=Grid("Rows by reason", ["Reason", "Rows"], [[k, f"{n:,}"] for k, n in report.reasons().items()]),
+        bad_rows=_bad_rows(report),
+        labels=_labels(report),
+        balance=_target_chart(report),
+        duplicates=[_duplicates(report, caption, groups) for caption, groups in duplicates if groups],
+        splits=[_split(report, split) for split in report.splits],
+        columns=_columns(report),
     )
-    sections = [
-        _rows(report),
-        _labels(report),
-        _duplicates(report),
-        *(_split(report, split, number) for number, split in enumerate(report.splits)),
-        _columns(report),
-    ]
-    return page(f"mphil check: {report.path.name}", f"{intro}<main>{''.join(filter(None, sections))}</main>")
 
 
-def _plain(text: str) -> str:
-    """Text from a table in a paragraph, where backquotes would mark code."""
-    return text.replace("`", "'")
-
-
-def _rows(report: Report) -> str:
+def _bad_rows(report: Report) -> Grid:
     bad = report.survey.bad
-    if not bad:
-        return section("rows", "Rows set aside", paragraph(f"None: all rows hold {report.noun} that can be read."))
-    reasons = [[code, f"{count:,}"] for code, count in report.reasons().items()]
     named = any(one.name for one in bad)
     rows = [[f"{one.line:,}", *([one.name] if named else []), one.status, one.message] for one in bad[:SHOWN]]
     caption = f"The first {len(rows):,} of {len(bad):,}" if len(bad) > SHOWN else "All of them"
     header = ["Line", *(["ID"] if named else []), "Reason", "What is wrong"]
-    listed = table(caption, header, [RowGroup(rows)], numeric_from=len(header))
-    return section(
-        "rows",
-        "Rows set aside",
-        table("Rows by reason", ["Reason", "Rows"], [RowGroup(reasons)]),
-        details("Line by line", listed),
-    )
+    return Grid(caption, header, rows, numeric_from=len(header))
 
 
-def _columns(report: Report) -> str:
+def _columns(report: Report) -> Grid | None:
     if report.roles is None:
-        return ""
+        return None
     rows = [[name, role, why] for name, (role, why) in report.roles.why.items()]
-    shown = rows[:SHOWN]
     caption = f"What each column was taken for{f' (the first {SHOWN} of {len(rows):,})' if len(rows) > SHOWN else ''}"
-    return section("columns", "Columns", table(caption, ["Column", "Role", "Why"], [RowGroup(shown)], numeric_from=3))
+    return Grid(caption, ["Column", "Role", "Why"], rows[:SHOWN], numeric_from=3)
 
 
-def _labels(report: Report) -> str:
-    targets = report.survey.targets
-    if not targets:
-        return ""
+def _labels(report: Report) -> Grid:
     rows = [
-        [
-            target.name,
-            target.kind,
-            target.told or MISSING,
-            f"{int(np.isnan(target.y).sum()):,}",
-        ]
-        for target in targets[:SHOWN]
+        [target.name, target.kind, target.told or MISSING, f"{int(np.isnan(target.y).sum()):,}"]
+        for target in report.survey.targets[:SHOWN]
     ]
     header = ["Target", "Kind", "Rows of each class, or range", "Missing"]
-    content = table("Labels of the usable rows", header, [RowGroup(rows)], numeric_from=3)
-    first = _main_target(targets)
-    if first is not None:
-        counts = first.counts()
-        bars = bar_chart(
-            [name[:14] for name in counts],
-            {"rows": list(map(float, counts.values()))},
-            title=f"Balance of {first.name[:40]}",
-            y_label="rows",
-            show=lambda value: f"{value:,.0f}",
-        )
-        content = f'<div class="beside">{content}<figure>{bars}</figure></div>'
-    return section("labels", "Labels", content)
+    return Grid("Labels of the usable rows", header, rows, numeric_from=3)
+
+
+def _target_chart(report: Report) -> Markup | None:
+    target = _main_target(report.survey.targets)
+    if target is None:
+        return None
+    counts = target.counts()
+    return bar_chart(
+        [name[:14] for name in counts],
+        {"rows": list(map(float, counts.values()))},
+        title=f"Balance of {target.name[:40]}",
+        y_label="rows",
+        show=lambda value: f"{value:,.0f}",
+    )
 
 
 def _main_target(targets: Sequence[Target]) -> Target | None:
@@ -113,27 +93,13 @@ def _main_target(targets: Sequence[Target]) -> Target | None:
     return next((target for target in targets if 2 <= len(target.classes) <= len(CLASSES)), None)
 
 
-def _duplicates(report: Report) -> str:
-    found, noun = report.duplicates, report.noun
-    if not found.groups:
-        return section("duplicates", "Duplicates", paragraph(f"None: all {noun} are different."))
-    text = (
-        f"{len(found.groups):,} {noun} occur more than once, in {found.rows:,} surplus rows; "
-        f"{len(found.conflicts):,} of them with labels that contradict each other."
-    )
-    content = [paragraph(text)]
-    for caption, groups in (("Contradicting labels", found.conflicts), ("All duplicates", found.groups)):
-        if groups:
-            content.append(details(f"{caption}: {len(groups):,}", _group_table(report, caption, groups[:SHOWN])))
-    return section("duplicates", "Duplicates", *content)
-
-
-def _group_table(report: Report, caption: str, groups: Sequence[Group]) -> str:
+def _duplicates(report: Report, caption: str, groups: Sequence[Group]) -> tuple[int, Grid]:
+    """How many groups of equal molecules there are, and the first of them."""
     survey = report.read
     names = report.names()
     keys, labels = list(survey.keys.texts), survey.y
     rows = []
-    for group in groups:
+    for group in groups[:SHOWN]:
         first = group.rows[:6]
         told = "; ".join(",".join(MISSING if np.isnan(v) else f"{v:g}" for v in labels[row][:8]) for row in first)
         more = ", ..." if len(group.rows) > 6 else ""
@@ -141,45 +107,48 @@ def _group_table(report: Report, caption: str, groups: Sequence[Group]) -> str:
         called = ", ".join(names.get(int(survey.row[row]), "") for row in first) + more
         rows.append([keys[survey.keys.codes[group.rows[0]]][:80], lines, *([called] if names else []), told])
     header = [report.noun.capitalize(), "Lines", *(["IDs"] if names else []), "Labels"]
-    return table(caption, header, [RowGroup(rows)], numeric_from=len(header))
+    return len(groups), Grid(caption, header, rows, numeric_from=len(header))
 
 
-def _split(report: Report, split: SplitPreview, number: int) -> str:
-    heading, identifier = f"Split by {split.name}" if split.domain else f"Split: {split.name}", f"split-{number}"
+@dataclass(frozen=True)
+class SplitView:
+    """A split as the page shows it; `table` is None for one that is not possible, and `text` says why."""
+
+    heading: str
+    text: str
+    table: Grid | None = None
+    counts: Markup | None = None
+    charts: Sequence[Markup] = ()
+    drawings: Mapping[str, Sequence[tuple[str, str]]] = field(default_factory=dict)
+
+
+def _split(report: Report, split: SplitPreview) -> SplitView:
+    heading = f"Split by {split.name}" if split.domain else f"Split: {split.name}"
     if split.assignment is None or split.leaks is None:
-        return section(identifier, heading, paragraph(_plain(f"Not possible: {split.obstacle}.")))
+        return SplitView(heading, f"Not possible: {split.obstacle}.")
     text = f"{split.leaks.molecules:,} {report.noun} stand in more than one part."
     if split.domain is not None:
         text = f"{len(set(split.domain)):,} domains, none in training and in a shifted part. {text}"
     if told := hardness(split.similarity):
         text += f" {told[0].upper()}{told[1:]} (median Tanimoto similarity to the nearest training molecule)."
-    charts = [_size_chart(report, split.assignment.part), _balance_chart(report, split.assignment.part)]
-    figures = "".join(f"<figure>{chart}</figure>" for chart in charts if chart)
-    return section(
-        identifier,
-        heading,
-        paragraph(text),
-        f'<div class="beside">{_part_table(report, split)}<figure>{_count_chart(split.assignment.part)}</figure></div>',
-        f'<div class="pair">{figures}</div>',
-        _drawings(report, split.assignment.part) if report.table else "",
-    )
+    part = split.assignment.part
+    charts = [chart for chart in (_size_chart(report, part), _balance_chart(report, part)) if chart]
+    drawings = _drawings(report, part) if report.table else {}
+    return SplitView(heading, text, _part_table(report, split, split.assignment), _count_chart(part), charts, drawings)
 
 
-def _part_table(report: Report, split: SplitPreview) -> str:
-    survey, assignment = report.survey, split.assignment
-    assert assignment is not None
+def _part_table(report: Report, split: SplitPreview, assignment: Assignment) -> Grid:
     rows = []
     for code, name in enumerate(PARTS):
         chosen = np.flatnonzero(assignment.part == code)
         domains = MISSING if split.domain is None else f"{len({split.domain[row] for row in chosen.tolist()}):,}"
         env = np.unique(assignment.env[chosen])
-        mean = f"{survey.size[chosen].mean():.1f}" if len(chosen) else MISSING
+        mean = f"{report.survey.size[chosen].mean():.1f}" if len(chosen) else MISSING
         rows.append([LABELS[name], f"{len(chosen):,}", domains, f"{int((env >= 0).sum())}", mean])
-    header = ["Part", "Rows", "Domains", "Environments", "Mean size"]
-    return table("The five parts", header, [RowGroup(rows)])
+    return Grid("The five parts", ["Part", "Rows", "Domains", "Environments", "Mean size"], rows)
 
 
-def _count_chart(part: NDArray[np.int64]) -> str:
+def _count_chart(part: NDArray[np.int64]) -> Markup:
     counts = [float((part == code).sum()) for code in range(len(PARTS))]
     return bar_chart(
         [LABELS[name] for name in PARTS],
@@ -191,15 +160,15 @@ def _count_chart(part: NDArray[np.int64]) -> str:
     )
 
 
-def _size_chart(report: Report, part: NDArray[np.int64]) -> str:
+def _size_chart(report: Report, part: NDArray[np.int64]) -> Markup | None:
     """How large the molecules of the three parts are that a shift tells apart."""
     size = report.survey.size
     if size.min() == size.max():
-        return ""
+        return None
     low, high = np.percentile(size, [0.5, 99.5])
     edges = np.unique(np.linspace(low, max(high, low + 1), 25).astype(int))
     if len(edges) < 3:
-        return ""
+        return None
     lines = {}
     for name in COMPARED:
         chosen = size[part == PARTS.index(name)]
@@ -217,11 +186,11 @@ def _size_chart(report: Report, part: NDArray[np.int64]) -> str:
     )
 
 
-def _balance_chart(report: Report, part: NDArray[np.int64]) -> str:
+def _balance_chart(report: Report, part: NDArray[np.int64]) -> Markup | None:
     """Share of each class in every part: a split that shifts the classes too is harder to read."""
     target = _main_target(report.survey.targets)
     if target is None:
-        return ""
+        return None
     counts = {name: target.counts(np.flatnonzero(part == code)) for code, name in enumerate(PARTS)}
     totals = {name: sum(count.values()) for name, count in counts.items()}
     shown = target.classes[1:] if target.kind == "binary" else target.classes
@@ -242,16 +211,12 @@ def _balance_chart(report: Report, part: NDArray[np.int64]) -> str:
     )
 
 
-def _drawings(report: Report, part: NDArray[np.int64]) -> str:
-    """The first molecules of the training part and of the shifted test part."""
-    texts = list(report.survey.keys.texts)
-    cards = []
+def _drawings(report: Report, part: NDArray[np.int64]) -> dict[str, list[tuple[str, str]]]:
+    """The first molecules of the training part and of the shifted test part, each with its drawing."""
+    texts, drawings = list(report.survey.keys.texts), {}
     for name in ("train", "ood_test"):
         rows = np.flatnonzero(part == PARTS.index(name))
         chosen = [texts[report.survey.keys.codes[row]] for row in rows[:: max(1, len(rows) // DRAWN)][:DRAWN].tolist()]
-        figures = "".join(f"<figure>{image(molecule_svg(smiles), smiles)}</figure>" for smiles in chosen)
-        if figures:
-            cards.append(
-                f'<article><h3>From {escape(LABELS[name])}</h3><div class="drawings">{figures}</div></article>'
-            )
-    return f'<div class="molecules">{"".join(cards)}</div>'
+        if chosen:
+            drawings[LABELS[name]] = [(smiles, molecule_svg(smiles)) for smiles in chosen]
+    return drawings

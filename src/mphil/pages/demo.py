@@ -4,24 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mphil.pages.document import (
-    Cell,
-    RowGroup,
-    command,
-    details,
-    dot,
-    facts,
-    image,
-    page,
-    paragraph,
-    resource,
-    section,
-    table,
-)
+from mphil.pages.charts import bar_chart, line_chart
 from mphil.pages.palette import SERIES
 from mphil.pages.sphere import legend, sphere
-from mphil.pages.svg import bar_chart, line_chart
-from mphil.pages.text import MISSING, escape, known, listing
+from mphil.pages.template import Grid, TableCell, page
+from mphil.pages.text import MISSING, Markup, known, listing
 from mphil.pages.verdict import KEPT, METRIC_NAMES, sample_size, score, tie_margin, verdict
 from mphil.pages.view import (
     PART_NAMES,
@@ -53,12 +40,28 @@ CURVES = ("id_val", "ood_val", "ood_test")
 
 def render(view: DemoView) -> str:
     """The whole page."""
-    result = verdict(view)
-    eyebrow = f"MPHIL demo · {view.data.benchmark}" + (f" · {view.making.date}" if view.making.date else "")
-    header = f'<header><p class="eyebrow">{escape(eyebrow)}</p><h1>{escape(result.sentence)}</h1>{_lead(view)}</header>'
-    sections = [_scores(view), _curves(view), _spheres(view), _atoms(view), _data(view), _making(view), _next(view)]
-    body = f"{header}\n<main>\n" + "\n".join(part for part in sections if part) + "\n</main>"
-    return page(f"MPHIL demo: {view.data.benchmark}", body, scripts=[resource("sphere.js")])
+    spheres = _spheres(view)
+    means = [f"{m.label} {m.atom_score:.2f}" for m in view.methods if known(m.atom_score) is not None]
+    return page(
+        "demo",
+        f"MPHIL demo: {view.data.benchmark}",
+        scripts=["sphere.js"],
+        view=view,
+        finding=verdict(view).sentence,
+        lead=_lead(view),
+        scores=_scores(view),
+        bars=_bars(view),
+        rule=_rule(view),
+        curves=_curves(view),
+        curve_table=_curve_table(view),
+        spheres=spheres,
+        legend=legend(view.data.classes, _sphere_parts(view), prototypes=bool(_armed(view))) if spheres else "",
+        armed=_armed(view),
+        colours=dict(zip((method.name for method in view.methods), _colours(view), strict=True)),
+        atom_means=", ".join(means),
+        parts=_parts(view),
+        making=_making(view),
+    )
 
 
 def _lead(view: DemoView) -> str:
@@ -74,18 +77,23 @@ def _lead(view: DemoView) -> str:
         sentences.append(f"Choosing the epoch on ID validation changes the finding: {other.sentence}")
     if runs == 1:
         sentences.append("One seed shows how things work; it does not measure the methods.")
-    return paragraph(" ".join(sentences), "lead")
+    return " ".join(sentences)
 
 
-def _scores(view: DemoView) -> str:
-    groups = [
-        RowGroup([_score_row(view, method, rule) for method in view.methods], f"Epoch chosen on {PART_NAMES[rule]}")
-        for rule in SELECTIONS
-    ]
-    header = ["Method", "ID test", "OOD test", "Gap", "OOD val.", "Epoch", "Seconds"]
+def _scores(view: DemoView) -> Grid:
     caption = f"{METRIC_NAMES[view.metric]} in per cent; gap: ID test minus OOD test, in points"
-    caption = caption[0].upper() + caption[1:]
-    bars = bar_chart(
+    return Grid(
+        caption[0].upper() + caption[1:],
+        ["Method", "ID test", "OOD test", "Gap", "OOD val.", "Epoch", "Seconds"],
+        {
+            f"Epoch chosen on {PART_NAMES[rule]}": [_score_row(view, method, rule) for method in view.methods]
+            for rule in SELECTIONS
+        },
+    )
+
+
+def _bars(view: DemoView) -> Markup:
+    return bar_chart(
         ["ID test", "OOD test"],
         {
             method.label: [_percent(method.choices["ood_val"].scores.get(part)) for part in ("id_test", "ood_test")]
@@ -98,12 +106,6 @@ def _scores(view: DemoView) -> str:
         colours=_colours(view),
         show=lambda value: f"{value:.1f}",
         size=(380, 280),
-    )
-    return section(
-        "scores",
-        "Scores",
-        f'<div class="beside">{table(caption, header, groups)}<figure>{bars}</figure></div>',
-        paragraph(_rule(view), "note"),
     )
 
 
@@ -119,12 +121,12 @@ def _rule(view: DemoView) -> str:
     return text + "."
 
 
-def _score_row(view: DemoView, method: MethodView, rule: str) -> list[str | Cell]:
+def _score_row(view: DemoView, method: MethodView, rule: str) -> list[str | TableCell]:
     choice = method.choices[rule]
     inside, outside = (known(choice.scores.get(part)) for part in ("id_test", "ood_test"))
     gap = MISSING if inside is None or outside is None else f"{100 * (inside - outside):+.1f}".replace("-", "−")
     return [
-        Cell(method.label, _colour(view, method)),
+        TableCell(method.label, _colour(view, method)),
         _bare(inside),
         _bare(outside),
         gap,
@@ -134,16 +136,21 @@ def _score_row(view: DemoView, method: MethodView, rule: str) -> list[str | Cell
     ]
 
 
-def _curves(view: DemoView) -> str:
+def _lines(view: DemoView) -> dict[str, dict[str, list[float | None]]]:
+    """Part to method to its curve, all of the same length."""
     shown = [part for part in CURVES if any(part in method.curves for method in view.methods)]
     epochs = max((len(curve) for method in view.methods for curve in method.curves.values()), default=0)
-    curves = {
+    return {
         part: {m.label: _padded(m.curves[part], epochs) for m in view.methods if part in m.curves} for part in shown
     }
+
+
+def _curves(view: DemoView) -> list[Markup]:
+    curves = _lines(view)
     values = [v for lines in curves.values() for line in lines.values() for v in line if v is not None]
     floor = 10.0 * (min(values, default=0.0) // 10)
     marks = {method.label: float(method.choices["ood_val"].epoch) for method in view.methods}
-    charts = [
+    return [
         line_chart(
             lines,
             title=PART_NAMES[part],
@@ -156,99 +163,46 @@ def _curves(view: DemoView) -> str:
         )
         for part, lines in curves.items()
     ]
-    return section(
-        "curves",
-        "Learning curves",
-        paragraph("A ring marks the epoch chosen on OOD validation. OOD test is never used to choose."),
-        '<div class="trio">' + "".join(f"<figure>{chart}</figure>" for chart in charts) + "</div>",
-        details("The numbers behind the curves", _curve_table(view, shown, epochs)),
-    )
 
 
-def _curve_table(view: DemoView, parts: list[str], epochs: int) -> str:
-    columns = [(m, part) for part in parts for m in view.methods if part in m.curves]
-    curves = [_padded(m.curves[part], epochs) for m, part in columns]
+def _curve_table(view: DemoView) -> Grid:
+    columns = {
+        f"{PART_NAMES[part]}, {name}": line for part, lines in _lines(view).items() for name, line in lines.items()
+    }
     rows = [
-        [str(epoch + 1), *(MISSING if curve[epoch] is None else f"{curve[epoch]:.1f}" for curve in curves)]
-        for epoch in range(epochs)
+        [str(epoch), *(MISSING if value is None else f"{value:.1f}" for value in values)]
+        for epoch, values in enumerate(zip(*columns.values(), strict=True), start=1)
     ]
-    header = ["Epoch", *(f"{PART_NAMES[part]}, {m.label}" for m, part in columns)]
-    return table(f"{METRIC_NAMES[view.metric]} after each epoch, per cent", header, [RowGroup(rows)])
+    return Grid(f"{METRIC_NAMES[view.metric]} after each epoch, per cent", ["Epoch", *columns], rows)
 
 
-def _spheres(view: DemoView) -> str:
+def _spheres(view: DemoView) -> list[Markup]:
     shown = [(method, method.cloud) for method in view.methods if method.cloud is not None]
-    if not shown:
-        return ""
-    parts = [(part, PART_NAMES[part]) for part in view.sphere_parts]
-    figures = [
+    return [
         sphere(
             cloud,
             identifier=f"sphere-{i}",
             title=method.label,
             class_names=view.data.classes,
-            part_names=parts,
+            part_names=_sphere_parts(view),
         )
         for i, (method, cloud) in enumerate(shown)
     ]
-    noun = view.data.noun
-    armed = [method.label for method, cloud in shown if len(cloud.prototype_classes)]
+
+
+def _sphere_parts(view: DemoView) -> list[tuple[str, str]]:
+    return [(part, PART_NAMES[part]) for part in view.sphere_parts]
+
+
+def _armed(view: DemoView) -> str:
+    """A sentence about the methods that have prototypes."""
+    armed = [method.label for method in view.methods if method.cloud and len(method.cloud.prototype_classes)]
     verb = "decides" if len(armed) == 1 else "decide"
-    decide = f"{listing(armed)} {verb} by the prototypes (stars) a direction is close to. " if armed else ""
-    return section(
-        "spheres",
-        f"Where the {noun} lie on the sphere",
-        paragraph(
-            f"Each sign is one of the {noun}, placed by the direction of its embedding. In a good representation the "
-            f"classes lie apart, and filled and hollow signs of a class lie together. {decide}"
-            "Drag a sphere or use the arrow keys to turn it; Enter brings the next prototype to the front."
-        ),
-        legend(view.data.classes, parts, prototypes=bool(armed)),
-        f'<div class="pair">{"".join(figures)}</div>',
-    )
+    return f"{listing(armed)} {verb} by the prototypes (stars) a direction is close to. " if armed else ""
 
 
-def _atoms(view: DemoView) -> str:
-    if not view.molecules:
-        return ""
-    means = [f"{m.label} {m.atom_score:.2f}" for m in view.methods if known(m.atom_score) is not None]
-    text = (
-        "Left, the atoms that decide the label. Beside it, the atoms each method relied on: the deeper the colour, the "
-        "more. The number is the ROC-AUC of atom importance against the truth: 1 is a perfect ranking, 0.5 is chance."
-    )
-    if means:
-        text += f" Mean over the OOD test {view.data.noun}: {', '.join(means)}."
-    return section(
-        "atoms",
-        "Which atoms decided",
-        paragraph(text),
-        '<div class="molecules">' + "".join(_molecule(view, molecule) for molecule in view.molecules) + "</div>",
-    )
-
-
-def _molecule(view: DemoView, molecule: MoleculeView) -> str:
-    cells = [_drawing(molecule.truth, f"{molecule.name}, atoms that decide the label", "Truth")]
-    for method in view.methods:
-        if method.name in molecule.found:
-            found = molecule.found[method.name]
-            value = known(found.score)
-            said = MISSING if value is None else f"{value:.2f}"
-            name = f"{dot(_colour(view, method))}{escape(method.label)} <b>{said}</b>"
-            cells.append(_drawing(found.svg, f"{molecule.name}, atoms {method.label} relied on", name, escaped=True))
-    return (
-        f'<article><h3>{escape(molecule.caption)}</h3><div class="drawings">{"".join(cells)}</div>'
-        f'<p class="smiles"><code>{escape(molecule.name)}</code></p></article>'
-    )
-
-
-def _drawing(svg: str, alt: str, caption: str, *, escaped: bool = False) -> str:
-    text = caption if escaped else escape(caption)
-    return f"<figure>{image(svg, alt)}<figcaption>{text}</figcaption></figure>"
-
-
-def _data(view: DemoView) -> str:
+def _parts(view: DemoView) -> Grid:
     data = view.data
-    header = ["Part", data.noun.capitalize(), *data.classes, "Scaffolds", "Scaffold rule"]
     rows = [
         [
             PART_NAMES[part.name].capitalize() if part.name == "train" else PART_NAMES[part.name],
@@ -260,36 +214,20 @@ def _data(view: DemoView) -> str:
         for part in data.parts
     ]
     caption = "The five parts. Scaffold rule: accuracy of guessing the label from the scaffold alone"
-    return section(
-        "data",
-        "How the shift was made",
-        *(paragraph(text) for text in data.story),
-        table(caption, header, [RowGroup(rows)]),
-    )
+    return Grid(caption, ["Part", data.noun.capitalize(), *data.classes, "Scaffolds", "Scaffold rule"], rows)
 
 
-def _making(view: DemoView) -> str:
+def _making(view: DemoView) -> list[tuple[str, str]]:
     making = view.making
-    entries = [
+    seconds = sum(method.seconds for method in view.methods)
+    return [
         ("Benchmark", view.data.benchmark + (f", digest {view.data.digest[:16]}" if view.data.digest else "")),
         ("Seeds", ", ".join(str(seed) for seed in making.seeds)),
-        ("Budget", f"{making.epochs} epochs for every method, {_total(view)} s of training in all"),
+        ("Budget", f"{making.epochs} epochs for every method, {seconds:.0f} s of training in all"),
         ("Epoch chosen by", "best OOD validation score; beside it, best ID validation score"),
         ("Versions", ", ".join(f"{name} {version}" for name, version in making.versions.items())),
         ("Machine", f"{making.machine}; {making.threads} thread{'s' if making.threads != 1 else ''}"),
     ]
-    return section("making", "How the numbers were made", command(making.command), facts(entries))
-
-
-def _total(view: DemoView) -> str:
-    return f"{sum(method.seconds for method in view.methods):.0f}"
-
-
-def _next(view: DemoView) -> str:
-    if not view.next_commands:
-        return ""
-    items = "".join(f"<li>{paragraph(what)}{command(line)}</li>" for line, what in view.next_commands)
-    return section("next", "Go on", f'<ul class="commands">{items}</ul>')
 
 
 def _colours(view: DemoView) -> list[str]:

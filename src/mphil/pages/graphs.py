@@ -11,8 +11,8 @@ from numpy.typing import ArrayLike
 from mphil.errors import DataError
 from mphil.pages.layout import Floats, Integers, layout
 from mphil.pages.palette import paint
-from mphil.pages.svg import picture
-from mphil.pages.text import escape, number
+from mphil.pages.svg import element, heading, label, picture, stroke, tooltip
+from mphil.pages.text import Markup, number
 
 CAPTION = 30
 TITLE = 26
@@ -42,8 +42,8 @@ def draw_graph(
     highlight: Iterable[int] = (),
     labels: Mapping[int, str] | None = None,
     size: int = 220,
-    label: str = "",
-) -> str:
+    said: str = "",
+) -> Markup:
     """One graph as SVG text; the drawing is a function of the graph alone.
 
     Args:
@@ -52,7 +52,7 @@ def draw_graph(
         highlight: nodes drawn in colour, together with the edges between them.
         labels: node to the text of its tooltip; its number when absent.
         size: width and height in pixels.
-        label: what a screen reader says; counts of nodes and edges when empty.
+        said: what a screen reader says; counts of nodes and edges when empty.
 
     Example:
         >>> draw_graph(3, [(0, 1), (1, 2)], highlight=[1]).startswith("<svg")
@@ -61,10 +61,10 @@ def draw_graph(
     pairs = _pairs(n_nodes, edges)
     chosen = _nodes(n_nodes, highlight)
     drawing = _drawing(n_nodes, pairs, chosen, labels or {}, size)
-    return picture(drawing, (size, size), label or _counts(n_nodes, pairs, chosen), "graph")
+    return picture(*drawing, size=(size, size), said=said or _counts(n_nodes, pairs, chosen), kind="graph")
 
 
-def gallery(samples: Sequence[GraphSample], *, title: str = "", columns: int = 4, size: int = 190) -> str:
+def gallery(samples: Sequence[GraphSample], *, title: str = "", columns: int = 4, size: int = 190) -> Markup:
     """Graphs in a grid with their captions, as one SVG that stands by itself.
 
     Args:
@@ -76,44 +76,36 @@ def gallery(samples: Sequence[GraphSample], *, title: str = "", columns: int = 4
     if columns < 1:
         raise DataError(f"a gallery needs at least one column, not {columns}")
     top = TITLE if title else 0
-    parts = []
-    if title:
-        parts.append(f'<text x="0" y="15" font-size="14" font-weight="600" {paint(fill="ink")}>{escape(title)}</text>')
+    parts = [heading(title)] if title else []
     for i, sample in enumerate(samples):
         x, y = (i % columns) * size, top + (i // columns) * (size + CAPTION)
         pairs, chosen = _pairs(sample.n_nodes, sample.edges), _nodes(sample.n_nodes, sample.highlight)
-        parts.append(
-            f'<g transform="translate({x} {y})">{_drawing(sample.n_nodes, pairs, chosen, {}, size)}'
-            f'<text x="{size / 2}" y="{size + 14}" text-anchor="middle" {paint(fill="muted")}>'
-            f"{escape(sample.caption)}</text></g>"
-        )
+        caption = label(size / 2, size + 14, sample.caption, anchor="middle")
+        drawing = _drawing(sample.n_nodes, pairs, chosen, {}, size)
+        parts.append(element("g", *drawing, caption, transform=f"translate({x} {y})"))
     rows = -(-len(samples) // columns)
     width, height = size * min(columns, max(len(samples), 1)), top + rows * (size + CAPTION)
-    return picture("".join(parts), (width, height), title or f"{len(samples)} graphs", "graph")
+    return picture(*parts, size=(width, height), said=title or f"{len(samples)} graphs", kind="graph")
 
 
-def _drawing(n_nodes: int, pairs: Integers, chosen: set[int], labels: Mapping[int, str], size: int) -> str:
+def _drawing(n_nodes: int, pairs: Integers, chosen: set[int], labels: Mapping[int, str], size: int) -> list[Markup]:
     place, unit = _fit(layout(n_nodes, pairs), size)
     radius = float(np.clip(0.24 * unit, 0.8, 7.0))
     plain = [(a, b) for a, b in pairs.tolist() if not {a, b} <= chosen]
     strong = [(a, b) for a, b in pairs.tolist() if {a, b} <= chosen]
-    return (
-        f'<path d="{_segments(plain, place)}" stroke-width="{number(max(0.8, radius / 4), 2)}" '
-        f"{paint(stroke='slate', fill='none')}/>"
-        f'<path d="{_segments(strong, place)}" stroke-width="{number(max(1.4, radius / 2), 2)}" '
-        f"{paint(stroke='vermillion', fill='none')}/>"
-        + _dots([v for v in range(n_nodes) if v not in chosen], place, radius, "slate", labels)
-        + _dots(sorted(chosen), place, radius * 1.25, "vermillion", labels)
-    )
+    return [
+        stroke(_segments(plain, place), "slate", max(0.8, radius / 4)),
+        stroke(_segments(strong, place), "vermillion", max(1.4, radius / 2)),
+        _dots([v for v in range(n_nodes) if v not in chosen], place, radius, "slate", labels),
+        _dots(sorted(chosen), place, radius * 1.25, "vermillion", labels),
+    ]
 
 
-def _dots(nodes: Sequence[int], place: Floats, radius: float, colour: str, labels: Mapping[int, str]) -> str:
-    dots = "".join(
-        f'<circle cx="{number(place[v, 0], 1)}" cy="{number(place[v, 1], 1)}" r="{number(radius, 2)}">'
-        f"<title>{escape(labels.get(v, f'node {v}'))}</title></circle>"
-        for v in nodes
-    )
-    return f'<g stroke-width="{number(radius / 5, 2)}" {paint(fill=colour, stroke="paper")}>{dots}</g>'
+def _dots(nodes: Sequence[int], place: Floats, radius: float, colour: str, labels: Mapping[int, str]) -> Markup:
+    dots = [
+        element("circle", tooltip(labels.get(v, f"node {v}")), cx=place[v, 0], cy=place[v, 1], r=radius) for v in nodes
+    ]
+    return element("g", *dots, stroke_width=radius / 5, **paint(fill=colour, stroke="paper"))
 
 
 def _segments(pairs: Iterable[tuple[int, int]], place: Floats) -> str:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mphil.errors import DataError
-from mphil.pages.document import resource
 from mphil.pages.sphere import Cloud, Mark, legend, sphere
-from mphil.pages.text import escape
+from mphil.pages.template import fragment
+from mphil.pages.text import Markup
 
-HINT = "The molecule under the pointer is drawn here. With the keyboard: Page Down and Page Up go from point to point."
+SCRIPTS = ("sphere.js", "map.js")
+"""What a page with a map runs."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,10 +43,10 @@ class MoleculeMap:
             )
 
 
-def molecule_map(view: MoleculeMap, *, identifier: str) -> str:
+def molecule_map(view: MoleculeMap, *, identifier: str) -> Markup:
     """The map as HTML: legend, sphere, and a card for the molecule that is looked at.
 
-    The page must carry the scripts `map_scripts()`.
+    The page must carry `SCRIPTS`.
 
     Args:
         view: what to show.
@@ -62,17 +62,10 @@ def molecule_map(view: MoleculeMap, *, identifier: str) -> str:
         part_names=names,
         marks=marks,
     )
-    shown = {"pictures": list(view.pictures), "details": list(view.details)}
-    block = json.dumps(shown, separators=(",", ":")).replace("<", "\\u003c")
-    return (
-        legend(view.class_names, names, prototypes=bool(len(view.cloud.prototype_classes)), marks=marks)
-        + f'<div class="map" data-map="{escape(identifier)}">{figure}'
-        f'<div class="looked-at" hidden><img alt="" hidden><p class="smiles"><code></code></p>'
-        f'<p class="detail">{escape(HINT)}</p></div>'
-        f'<script type="application/json" data-pictures>{block}</script></div>'
+    return fragment(
+        "_map",
+        legend=legend(view.class_names, names, prototypes=bool(len(view.cloud.prototype_classes)), marks=marks),
+        sphere=figure,
+        identifier=identifier,
+        data={"pictures": list(view.pictures), "details": list(view.details)},
     )
-
-
-def map_scripts() -> list[str]:
-    """What a page with a map runs."""
-    return [resource("sphere.js"), resource("map.js")]

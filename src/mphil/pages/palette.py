@@ -34,15 +34,15 @@ CLASSES = ("vermillion", "green", "purple", "amber", "blue", "slate")
 """Colours of classes, apart from those of the first two methods."""
 
 
-def paint(**roles: str) -> str:
+def paint(**roles: str) -> dict[str, str]:
     """SVG attributes that colour an element: `paint(fill="blue", stroke="none")`.
 
     The colour is written twice, as a plain attribute for programs that only read SVG and as a CSS variable, which
     follows the theme of the page the picture stands in.
     """
-    plain = " ".join(f'{role}="{LIGHT.get(name, name)}"' for role, name in roles.items())
+    plain = {role: LIGHT.get(name, name) for role, name in roles.items()}
     themed = ";".join(f"{role}:var(--{name},{LIGHT[name]})" for role, name in roles.items() if name in LIGHT)
-    return f'{plain} style="{themed}"' if themed else plain
+    return {**plain, "style": themed} if themed else plain
 
 
 def stylesheet() -> str:

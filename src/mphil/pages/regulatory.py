@@ -6,12 +6,11 @@ The fields are filled from a bundle. What a bundle cannot know is marked, so tha
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from mphil.pages.card import SCORE_NAMES
-from mphil.pages.document import RowGroup, facts, page, paragraph, section, table
-from mphil.pages.text import MISSING, escape
+from mphil.pages.template import Grid, Section, page
+from mphil.pages.text import MISSING
 from mphil.pages.verdict import METRIC_NAMES
 from mphil.pages.view import PART_NAMES
 
@@ -26,27 +25,9 @@ LEAD = (
 )
 
 
-@dataclass(frozen=True)
-class Grid:
-    """A table: caption, column names, rows of text."""
-
-    caption: str
-    header: Sequence[str]
-    rows: Sequence[Sequence[str]]
-
-
-@dataclass(frozen=True)
-class Chapter:
-    """A chapter: its heading, its (field, text), and tables below."""
-
-    heading: str
-    fields: Sequence[tuple[str, str]]
-    grids: Sequence[Grid] = ()
-
-
 def chapters(
     config: Values, metrics: Values, trust: Values, *, weights: str, digest: str, fit: float | None = None
-) -> list[Chapter]:
+) -> list[Section]:
     """Everything in the report.
 
     Args:
@@ -69,7 +50,11 @@ def chapters(
     ]
 
 
-def _identity(config: Values, digest: str) -> Chapter:
+def _chapter(heading: str, fields: Sequence[tuple[str, str]], tables: Sequence[Grid] = ()) -> Section:
+    return Section(f"chapter-{heading[0]}", heading, facts=fields, tables=tables)
+
+
+def _identity(config: Values, digest: str) -> Section:
     versions = ", ".join(f"{name} {value}" for name, value in config["versions"].items())
     fields = [
         (
@@ -82,10 +67,10 @@ def _identity(config: Values, digest: str) -> Chapter:
         ("1.5 Date", OPEN),
         ("1.6 Related models and references", OPEN),
     ]
-    return Chapter("1. Identification", fields)
+    return _chapter("1. Identification", fields)
 
 
-def _endpoint(config: Values) -> Chapter:
+def _endpoint(config: Values) -> Section:
     task = config["task"]
     kind = {
         "binary": "classification, yes or no",
@@ -105,10 +90,10 @@ def _endpoint(config: Values) -> Chapter:
             f"when the table was read: {assumed}. Variability of the measurements: {OPEN[0].lower()}{OPEN[1:]}",
         ),
     ]
-    return Chapter("2. A defined endpoint (OECD principle 1)", fields)
+    return _chapter("2. A defined endpoint (OECD principle 1)", fields)
 
 
-def _algorithm(config: Values, metrics: Values, weights: str) -> Chapter:
+def _algorithm(config: Values, metrics: Values, weights: str) -> Section:
     encoder, reading = config["encoder"], config["molecules"]
     args = ", ".join(f"{key}={value}" for key, value in config["method"]["args"].items()) or "none"
     settings = ", ".join(f"{key}={value}" for key, value in _data(config, "settings", {}).items()) or MISSING
@@ -131,10 +116,10 @@ def _algorithm(config: Values, metrics: Values, weights: str) -> Chapter:
         ("3.8 Weights (SHA-256)", weights),
         ("3.9 Reproducibility", "the same file, command, seed and versions give the same weights on the same machine"),
     ]
-    return Chapter("3. An unambiguous algorithm (OECD principle 2)", fields)
+    return _chapter("3. An unambiguous algorithm (OECD principle 2)", fields)
 
 
-def _domain(metrics: Values, trust: Values) -> Chapter:
+def _domain(metrics: Values, trust: Values) -> Section:
     bands, score = trust["bands"], str(trust["score"])
     limits = "none: there were no held-out rows"
     if bands is not None:
@@ -160,10 +145,10 @@ def _domain(metrics: Values, trust: Values) -> Chapter:
             for word, one in words.items()
         ]
         grids.append(Grid("Errors by verdict", ["Part", "Verdict", "Labels", "Wrong", kind], rows))
-    return Chapter("4. A defined domain of applicability (OECD principle 3)", fields, grids)
+    return _chapter("4. A defined domain of applicability (OECD principle 3)", fields, grids)
 
 
-def _internal(config: Values, metrics: Values, trust: Values, fit: float | None) -> Chapter:
+def _internal(config: Values, metrics: Values, trust: Values, fit: float | None) -> Section:
     kind = _metric(metrics)
     parts, calibration = _data(config, "parts", {}), trust["calibration"]["method"]
     fields = [
@@ -175,14 +160,14 @@ def _internal(config: Values, metrics: Values, trust: Values, fit: float | None)
     ]
     labels = _data(config, "labels", {})
     rows = [[PART_NAMES[part], f"{size:,}", _labels(labels.get(part, []), config)] for part, size in parts.items()]
-    return Chapter(
+    return _chapter(
         "5. Goodness-of-fit and robustness (OECD principle 4)",
         fields,
         [Grid("Parts", ["Part", "Rows", "Labels"], rows)] if rows else [],
     )
 
 
-def _external(config: Values, metrics: Values) -> Chapter:
+def _external(config: Values, metrics: Values) -> Section:
     kind = _metric(metrics)
     scores = [
         [name, *(_score(found.get(part)) for part in ("id_test", "ood_test"))]
@@ -208,10 +193,10 @@ def _external(config: Values, metrics: Values) -> Chapter:
         )
     if rows:
         grids.append(Grid("Probabilities and sets", ["Part", "Calibration error", "Covered", "Mean set size"], rows))
-    return Chapter("6. Predictivity (OECD principle 4)", fields, grids)
+    return _chapter("6. Predictivity (OECD principle 4)", fields, grids)
 
 
-def _mechanism(config: Values) -> Chapter:
+def _mechanism(config: Values) -> Section:
     explained = (
         "mphil explain marks the atoms and named substructures that a prediction rests on, and says what becomes of "
         "it without them"
@@ -221,50 +206,41 @@ def _mechanism(config: Values) -> Chapter:
         ("7.2 Interpretation of single predictions", explained if config["molecules"] else MISSING),
         ("7.3 Mechanistic plausibility", OPEN),
     ]
-    return Chapter("7. Mechanistic interpretation (OECD principle 5)", fields)
+    return _chapter("7. Mechanistic interpretation (OECD principle 5)", fields)
 
 
-def _rest(config: Values, metrics: Values) -> Chapter:
+def _rest(config: Values, metrics: Values) -> Section:
     left_out = "; ".join(f"{what}: {why}" for what, why in metrics["left_out"].items()) or "nothing"
     fields = [
         ("8.1 Left out", left_out),
         ("8.2 Checksum of the data", _data(config, "data_digest")),
         ("8.3 Comments", OPEN),
     ]
-    return Chapter("8. Miscellaneous", fields)
+    return _chapter("8. Miscellaneous", fields)
 
 
-def regulatory_page(found: Sequence[Chapter]) -> str:
+def regulatory_page(found: Sequence[Section]) -> str:
     """The report as HTML."""
-    header = f'<header><p class="eyebrow">mphil report</p><h1>{escape(TITLE)}</h1>{paragraph(LEAD, "lead")}</header>'
-    sections = [
-        section(
-            f"chapter-{number}",
-            one.heading,
-            facts(list(one.fields)),
-            *(table(grid.caption, grid.header, [RowGroup(grid.rows)]) for grid in one.grids),
-        )
-        for number, one in enumerate(found, start=1)
-    ]
-    return page(TITLE, f"{header}<main>{''.join(sections)}</main>")
+    return page("sections", TITLE, eyebrow="mphil report", headline=TITLE, lead=LEAD, sections=found)
 
 
-def regulatory_markdown(found: Sequence[Chapter]) -> str:
+def regulatory_markdown(found: Sequence[Section]) -> str:
     """The report as Markdown."""
     lines = [f"# {TITLE}", "", LEAD, ""]
     for one in found:
         lines += [f"## {one.heading}", ""]
-        lines += [line for name, text in one.fields for line in (f"**{_marked(name)}**: {_marked(text)}", "")]
-        for grid in one.grids:
+        lines += [line for name, text in one.facts for line in (f"**{_marked(name)}**: {_marked(text)}", "")]
+        for grid in one.tables:
             header = [_marked(name) for name in grid.header]
             lines += [f"{_marked(grid.caption)}:", "", _line(header), _line(["---"] * len(header))]
-            lines += [*(_line([_marked(cell) for cell in row]) for row in grid.rows), ""]
+            rows = [row for group in grid.groups.values() for row in group]
+            lines += [*(_line([_marked(str(cell)) for cell in row]) for row in rows), ""]
     return "\n".join(lines)
 
 
-def open_fields(found: Sequence[Chapter]) -> list[str]:
+def open_fields(found: Sequence[Section]) -> list[str]:
     """Names of the fields that the author has to fill in."""
-    return [name for one in found for name, text in one.fields if OPEN.rstrip(".").lower() in text.lower()]
+    return [name for one in found for name, text in one.facts if OPEN.rstrip(".").lower() in text.lower()]
 
 
 def _line(cells: Sequence[str]) -> str:

@@ -7,10 +7,8 @@ from typing import Any
 
 from mphil.benchmarks.base import Benchmark
 from mphil.chem.draw import molecule_svg
-from mphil.graphs.split import Part
-from mphil.pages.document import RowGroup, image, page, paragraph, section, table
 from mphil.pages.graphs import GraphSample, gallery
-from mphil.pages.text import escape
+from mphil.pages.template import Grid, page
 
 PER_CLASS = 2
 MOST = 12
@@ -31,25 +29,29 @@ def sample_page(data: Benchmark, facts: Mapping[str, Any]) -> str:
         ]
         for part, count in facts["parts"].items()
     ]
-    counts = table("Graphs of every part", ["part", "graphs", "mean nodes", "mean directed edges"], [RowGroup(rows)])
-    drawings = [section(part, part, draw_part(data, part)) for part, graphs in data.split if len(graphs)]
-    intro = f"<h1>{escape(data.name)}</h1>" + paragraph(facts["summary"]) + paragraph(facts["source"])
-    truth = "Coloured nodes decide the label." if "node_truth" in data.store.extras else ""
-    return page(data.name, f"<main>{intro}{counts}{paragraph(truth)}{''.join(drawings)}</main>")
-
-
-def draw_part(data: Benchmark, part: Part) -> str:
-    """Drawings of the first graphs of each class, as HTML."""
-    chosen = data.examples(part, PER_CLASS)[:MOST]
+    counts = Grid("Graphs of every part", ["part", "graphs", "mean nodes", "mean directed edges"], rows)
+    chosen = {part: data.examples(part, PER_CLASS)[:MOST] for part, graphs in data.split if len(graphs)}
     if data.store.smiles is None:
-        return gallery([_sample(data, graph) for graph in chosen], columns=3)
-    figures = []
-    for graph in chosen:
-        smiles = data.store.smiles[graph]
-        drawing = molecule_svg(smiles, weights=_truth(data, graph) or None)
-        caption = escape(_class_name(data, graph))
-        figures.append(f"<figure>{image(drawing, smiles)}<figcaption>{caption}</figcaption></figure>")
-    return f'<div class="gallery">{"".join(figures)}</div>'
+        drawn = {part: gallery([_sample(data, graph) for graph in own], columns=3) for part, own in chosen.items()}
+        shown: dict[str, Any] = {"graphs": drawn, "molecules": {}}
+    else:
+        shown = {"graphs": {}, "molecules": {part: _molecules(data, own) for part, own in chosen.items()}}
+    return page(
+        "samples",
+        data.name,
+        name=data.name,
+        about=[facts["summary"], facts["source"]],
+        counts=counts,
+        marked="node_truth" in data.store.extras,
+        **shown,
+    )
+
+
+def _molecules(data: Benchmark, graphs: Sequence[int]) -> list[tuple[str, str, str]]:
+    """SMILES, drawing and class of each graph."""
+    smiles = data.store.smiles
+    assert smiles is not None
+    return [(smiles[i], molecule_svg(smiles[i], weights=_truth(data, i) or None), _class_name(data, i)) for i in graphs]
 
 
 def _sample(data: Benchmark, graph: int) -> GraphSample:

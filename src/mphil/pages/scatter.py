@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from mphil.pages.axes import Frame, Range, nice_ticks, rounded
+from mphil.pages.axes import Frame, nice_ticks, rounded
+from mphil.pages.charts import axes, chart, legend, level_line
 from mphil.pages.palette import SERIES, paint
-from mphil.pages.svg import axes, chart, legend, x_label_of
-from mphil.pages.text import number
+from mphil.pages.svg import element, stroke
+from mphil.pages.text import Markup, number
 
 Pairs = tuple[Sequence[float], Sequence[float]]
 """The places of points on the x axis, and on the y axis."""
@@ -23,7 +24,7 @@ def scatter_chart(
     level: float | None = None,
     colours: Sequence[str] = SERIES,
     size: tuple[int, int] = (400, 320),
-) -> str:
+) -> Markup:
     """Small circles, a colour for each series.
 
     Args:
@@ -43,25 +44,20 @@ def scatter_chart(
         x_range = y_range = rounded([*across, *up])
     width, height = size
     frame = Frame(44, 74, width - 14, height - 40, x_range, y_range)
-    parts = [
-        axes(frame, nice_ticks(*x_range), y_label),
-        x_label_of(frame, x_label),
-        legend(list(series), frame, colours),
-    ]
+    parts = axes(frame, nice_ticks(*x_range), y_label, x_label) + legend(list(series), frame, colours)
     if diagonal:
-        parts.append(_line(frame, x_range, y_range))
+        parts.append(_dashed(f"M{frame.left} {frame.bottom}L{frame.right} {frame.top}"))
     if level is not None:
-        parts.append(_line(frame, x_range, (level, level)))
+        parts.append(_dashed(level_line(frame, level)))
     for place, (x, y) in enumerate(series.values()):
         dots = "".join(
             f"M{number(frame.x(a) - 2, 1)} {number(frame.y(b), 1)}a2 2 0 1 0 4 0a2 2 0 1 0 -4 0"
             for a, b in zip(x, y, strict=True)
         )
-        parts.append(f'<path d="{dots}" fill-opacity="0.6" {paint(fill=colours[place % len(colours)])}/>')
+        parts.append(element("path", d=dots, fill_opacity=0.6, **paint(fill=colours[place % len(colours)])))
     said = "; ".join(f"{name}: {len(x):,} points" for name, (x, _) in series.items())
     return chart(title, said, parts, size)
 
 
-def _line(frame: Frame, x: Range, y: Range) -> str:
-    ends = (number(value, 1) for value in (frame.x(x[0]), frame.y(y[0]), frame.x(x[1]), frame.y(y[1])))
-    return '<path d="M{} {}L{} {}" stroke-dasharray="3 3" {}/>'.format(*ends, paint(stroke="ink", fill="none"))
+def _dashed(path: str) -> Markup:
+    return stroke(path, "ink", stroke_dasharray="3 3")

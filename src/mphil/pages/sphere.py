@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
@@ -13,8 +12,9 @@ from numpy.typing import ArrayLike
 from mphil.errors import DataError
 from mphil.pages.layout import Floats
 from mphil.pages.palette import CLASSES, paint
-from mphil.pages.svg import picture
-from mphil.pages.text import escape, number
+from mphil.pages.svg import element, picture
+from mphil.pages.template import fragment
+from mphil.pages.text import Markup, number
 
 CROSS = 1.5
 """Reach of the strokes through a point that is set off, in its radii."""
@@ -110,7 +110,7 @@ def sphere(
     class_names: Sequence[str],
     part_names: Sequence[tuple[str, str]],
     marks: Sequence[Mark] = (),
-) -> str:
+) -> Markup:
     """A figure with a sphere that turns under mouse, finger and arrow keys, and a still picture where scripts are off.
 
     The page must carry `sphere.js`.
@@ -142,18 +142,16 @@ def sphere(
         "names": list(cloud.names),
         "view": FRONT,
     }
-    walk = ", Page Down and Page Up the next and the last point" if cloud.names else ""
     said = f"{title}: {len(cloud.classes)} points and {len(cloud.prototype_classes)} prototypes on a sphere"
-    block = json.dumps(data, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
-    return (
-        f'<figure class="sphere" data-sphere="{escape(identifier)}"><h3 id="{escape(identifier)}">{escape(title)}</h3>'
-        f'<canvas hidden tabindex="0" role="application" aria-roledescription="sphere that turns" '
-        f'aria-label="{escape(said)}. Arrow keys turn it, Enter brings the next prototype{walk} to the front, '
-        f'Home goes back to the first view." aria-describedby="{escape(identifier)}-said"></canvas>'
-        f"<noscript>{still(cloud, title=said, part_names=part_names, marks=marks)}</noscript>"
-        f'<output id="{escape(identifier)}-said" hidden></output>'
-        f'<script type="application/json">{block}</script>'
-        f"<figcaption>{_kept(cloud)}</figcaption></figure>"
+    return fragment(
+        "_sphere",
+        identifier=identifier,
+        title=title,
+        said=said,
+        named=bool(cloud.names),
+        still=still(cloud, title=said, part_names=part_names, marks=marks),
+        data=data,
+        kept=f"{100 * cloud.explained:.0f}",
     )
 
 
@@ -163,19 +161,17 @@ def legend(
     *,
     prototypes: bool = True,
     marks: Sequence[Mark] = (),
-) -> str:
+) -> Markup:
     """What the signs mean, with switches for the parts once scripts run."""
-    items = [
-        f"<li>{_sign(SHAPES[c % len(SHAPES)], _colour(c))}{escape(name)}</li>" for c, name in enumerate(class_names)
-    ]
-    if prototypes:
-        items.append(f"<li>{_sign('star', 'ink')}prototype, in the colour of its class</li>")
-    for i, ((_, name), mark) in enumerate(zip(part_names, _marks(marks, part_names), strict=True)):
-        sign = _sign("circle", "ink", mark)
-        items.append(
-            f'<li><label><input type="checkbox" data-sphere-part="{i}" checked hidden>{sign}{escape(name)}</label></li>'
-        )
-    return f'<ul class="legend">{"".join(items)}</ul>'
+    return fragment(
+        "_legend",
+        classes=[(_sign(SHAPES[c % len(SHAPES)], _colour(c)), name) for c, name in enumerate(class_names)],
+        star=_sign("star", "ink") if prototypes else None,
+        parts=[
+            (_sign("circle", "ink", mark), name)
+            for (_, name), mark in zip(part_names, _marks(marks, part_names), strict=True)
+        ],
+    )
 
 
 def still(
@@ -185,19 +181,19 @@ def still(
     part_names: Sequence[tuple[str, str]],
     marks: Sequence[Mark] = (),
     size: int = 360,
-) -> str:
+) -> Markup:
     """The first view as SVG text: what faces the reader strong, the far side pale."""
     radius, middle = 0.46 * size, size / 2
     drawn = {part: mark for (part, _), mark in zip(part_names, _marks(marks, part_names), strict=True)}
-    signs: list[tuple[bool, bool, float, str]] = []
+    signs: list[tuple[bool, bool, float, Markup]] = []
     for position, c, part in zip(_turn(cloud.points), cloud.classes, cloud.parts, strict=True):
         sign = _placed(position, SHAPES[c % len(SHAPES)], _colour(c), drawn[part], radius, middle)
         signs.append((position[2] >= 0, False, position[2], sign))
     for position, c in zip(_turn(cloud.prototypes), cloud.prototype_classes, strict=True):
         sign = _placed(position, "star", _colour(c), "filled", radius, middle)
         signs.append((position[2] >= 0, True, position[2], sign))
-    disc = f'<circle cx="{middle}" cy="{middle}" r="{radius}" {paint(fill="surface", stroke="rule")}/>'
-    return picture(disc + "".join(sign for *_, sign in sorted(signs)), (size, size), title, "still")
+    disc = element("circle", cx=middle, cy=middle, r=radius, **paint(fill="surface", stroke="rule"))
+    return picture(disc, *(sign for *_, sign in sorted(signs)), size=(size, size), said=title, kind="still")
 
 
 def _marks(marks: Sequence[Mark], part_names: Sequence[tuple[str, str]]) -> list[Mark]:
@@ -208,26 +204,26 @@ def _marks(marks: Sequence[Mark], part_names: Sequence[tuple[str, str]]) -> list
     return list(marks) or usual
 
 
-def _placed(position: Floats, shape: str, colour: str, mark: Mark, radius: float, middle: float) -> str:
+def _placed(position: Floats, shape: str, colour: str, mark: Mark, radius: float, middle: float) -> Markup:
     x, y = middle + radius * position[0], middle - radius * position[1]
-    strength = 1.0 if position[2] >= 0 else 0.3
-    return (
-        f'<path d="{_outline(shape, 10 if shape == "star" else 3.6, mark)}" transform="translate({x:.1f} {y:.1f})" '
-        f'opacity="{strength}" {_fill(shape, colour, mark)}/>'
+    return element(
+        "path",
+        d=_outline(shape, 10 if shape == "star" else 3.6, mark),
+        transform=f"translate({x:.1f} {y:.1f})",
+        opacity=1.0 if position[2] >= 0 else 0.3,
+        **_fill(shape, colour, mark),
     )
 
 
-def _sign(shape: str, colour: str, mark: Mark = "filled") -> str:
-    outline = _outline(shape, 7 if shape == "star" else 5, mark)
-    return (
-        '<svg class="sign" viewBox="-8 -8 16 16" width="16" height="16" aria-hidden="true">'
-        f'<path d="{outline}" {_fill(shape, colour, mark)}/></svg>'
-    )
+def _sign(shape: str, colour: str, mark: Mark = "filled") -> Markup:
+    """A sign of the legend."""
+    outline = element("path", d=_outline(shape, 7 if shape == "star" else 5, mark), **_fill(shape, colour, mark))
+    return element("svg", outline, class_="sign", viewBox="-8 -8 16 16", width=16, height=16, aria_hidden="true")
 
 
-def _fill(shape: str, colour: str, mark: Mark) -> str:
+def _fill(shape: str, colour: str, mark: Mark) -> dict[str, str]:
     if mark != "filled":
-        return paint(fill="none", stroke=colour) + ' stroke-width="1.4"'
+        return paint(fill="none", stroke=colour) | {"stroke_width": "1.4"}
     return paint(fill=colour, stroke="ink" if shape == "star" else colour)
 
 
@@ -245,13 +241,6 @@ def _outline(shape: str, r: float, mark: Mark = "filled") -> str:
         f"{number(x, 2)} {number(y, 2)}" for x, y in zip(reach * np.sin(angle), -reach * np.cos(angle), strict=True)
     )
     return "M" + "L".join(steps) + "Z"
-
-
-def _kept(cloud: Cloud) -> str:
-    return (
-        f"Three axes keep {100 * cloud.explained:.0f}\N{NO-BREAK SPACE}% of the variance of the directions; "
-        "differences along the others do not show."
-    )
 
 
 def _colour(class_number: int) -> str:

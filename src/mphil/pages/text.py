@@ -22,6 +22,15 @@ def escape(text: object) -> str:
     return html.escape(printable(str(text)), quote=True)
 
 
+class Markup(str):
+    """Text that is HTML or SVG already: templates and `element` take it as it is."""
+
+    __slots__ = ()
+
+    def __html__(self) -> str:
+        return self
+
+
 def number(value: float, digits: int = 3) -> str:
     """At most `digits` decimals, without trailing zeros or a negative zero: 0.5, 12, -3.25."""
     text = f"{value:.{digits}f}"

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from mphil.errors import DataError
 from mphil.pages.sphere import Cloud
+from mphil.pages.text import MISSING, known
 from mphil.task import Metric
 
 SELECTIONS = ("ood_val", "id_val")
@@ -73,6 +74,11 @@ class FoundAtoms:
 
     svg: str
     score: float | None = None
+
+    @property
+    def told(self) -> str:
+        value = known(self.score)
+        return MISSING if value is None else f"{value:.2f}"
 
 
 @dataclass(frozen=True)

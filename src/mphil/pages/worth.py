@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from mphil.pages.document import RowGroup, paragraph, section, table
+from mphil.pages.template import Grid, Section
 from mphil.pages.text import MISSING
 from mphil.pages.verdict import METRIC_NAMES
 from mphil.pages.view import PART_NAMES
@@ -17,23 +17,19 @@ FEW = 20
 """Labels below which a share of errors says little."""
 
 
-def verdict_section(metrics: Values) -> str:
-    """How often the model was wrong in domain, borderline and out of domain; empty where that was not measured."""
+def verdict_section(metrics: Values) -> Section | None:
+    """How often the model was wrong in domain, borderline and out of domain; None where that was not measured."""
     measured = metrics["trust"].get("verdicts")
     if not measured:
-        return ""
+        return None
     kind = METRIC_NAMES[metrics["metric"]]
-    groups = [
-        RowGroup([_verdict(word, found) for word, found in words.items()], PART_NAMES.get(part, "Both tests"))
+    groups = {
+        PART_NAMES.get(part, "Both tests"): [_verdict(word, found) for word, found in words.items()]
         for part, words in measured.items()
-    ]
+    }
     header = ["Verdict", "Rows", "Labels", "Wrong", kind[0].upper() + kind[1:]]
-    return section(
-        "worth",
-        "What the verdicts are worth",
-        paragraph(_lesson(measured["both"])),
-        table("Errors by verdict, on the test parts", header, groups),
-    )
+    grid = Grid("Errors by verdict, on the test parts", header, groups)
+    return Section("worth", "What the verdicts are worth", [_lesson(measured["both"])], tables=[grid])
 
 
 def _verdict(word: str, found: Values) -> list[str]:
@@ -65,11 +61,11 @@ def _lesson(words: Values) -> str:
     return f"{told} The difference is no more than chance: do not read “in domain” as “right”."
 
 
-def weighted_section(metrics: Values, trust: Values) -> str:
-    """Plain and weighted sets side by side; empty where they were not measured."""
+def weighted_section(metrics: Values, trust: Values) -> Section | None:
+    """Plain and weighted sets side by side; None where they were not measured."""
     measured = {part: found for part, found in (metrics["trust"].get("weighted") or {}).items() if found}
     if not measured or trust["conformal"] is None:
-        return ""
+        return None
     promise = 100 * (1 - trust["conformal"]["alpha"])
     rows = []
     for part, found in measured.items():
@@ -90,10 +86,10 @@ def weighted_section(metrics: Values, trust: Values) -> str:
         "Weighted sets count a held-out row as often as rows like it occur in the part, by a logistic regression on "
         "fingerprints and on the distance from training. Where the held-out rows have nothing like a row, its set "
         "holds every class. Effective rows: how many equally weighted held-out rows are worth as much. "
-        "`mphil predict --weighted` gives such sets for your rows."
+        "The option --weighted of mphil predict gives such sets for your rows."
     )
     caption = f"Sets that hold the true class, without and with weights for the shift; {promise:.0f}{SPACE}% is the aim"
-    return section("weighted", "Sets under the shift", paragraph(text), table(caption, header, [RowGroup(rows)]))
+    return Section("weighted", "Sets under the shift", [text], tables=[Grid(caption, header, rows)])
 
 
 def _percent(value: float | None) -> str:

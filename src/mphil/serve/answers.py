@@ -103,7 +103,7 @@ def labels_of(results: Results, number: int, explained: ExplainedRows) -> list[s
 
 def job_state(jobs: Jobs, job: Job) -> schemas.JobState:
     """How far a file is."""
-    summary = None if job.summary is None else schemas.Summary.model_validate(job.summary.as_dict())
+    summary = None if job.summary is None else schemas.FileSummary.model_validate(job.summary.as_dict())
     return schemas.JobState(
         id=job.id,
         name=job.name,
@@ -182,7 +182,7 @@ def _reasons(one: Explanation, said: Predictions, row: int, around: Surroundings
     weights = one.weights.round(4).tolist()
     width, height = LARGE
     parts = [
-        schemas.Part(
+        schemas.ExplainedPart(
             kind=part.kind,
             smiles=part.smiles,
             name=part.name,

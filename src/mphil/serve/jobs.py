@@ -37,7 +37,7 @@ COMMAND = "`mphil predict BUNDLE FILE` takes files of any size"
 _log = logging.getLogger(__name__)
 
 
-class Stopped(Exception):
+class JobStopped(Exception):
     """Nobody wants the answers any more."""
 
 
@@ -91,7 +91,7 @@ class Job:
             self.state = "running"
             self._screen(predictor, crew)
             self.state = "done"
-        except Stopped:
+        except JobStopped:
             self.state, self.error = "failed", "it was cancelled"
         except (MphilError, OSError) as error:
             self.state, self.error = "failed", str(error).replace(str(self.source), self.name)
@@ -134,7 +134,7 @@ class Job:
 
     def _advance(self, rows: int) -> None:
         if self._stopped.is_set():
-            raise Stopped
+            raise JobStopped
         self.done += rows
         if self.done > MAX_UPLOAD_ROWS:
             raise DataError(f"{self.name}: more than {MAX_UPLOAD_ROWS:,} rows; {COMMAND}")

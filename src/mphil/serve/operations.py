@@ -6,8 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from mphil.pages.document import RowGroup, details, paragraph, section, table
-from mphil.pages.text import escape
+from mphil.pages.template import Grid, page
 
 Document = Mapping[str, Any]
 
@@ -21,41 +20,28 @@ def operations_page(document: Document) -> str:
     Args:
         document: what `/openapi.json` says.
     """
-    groups: dict[str, list[str]] = {}
+    groups: dict[str, list[Mapping[str, Any]]] = {}
     for path, methods in document["paths"].items():
         for method, operation in methods.items():
             tag = operation.get("tags", ["other"])[0]
             groups.setdefault(tag, []).append(_operation(document, method.upper(), path, operation))
-    body = (
-        '<header><p class="eyebrow"><a href="/">mphil</a></p><h1>The API</h1>'
-        + paragraph("Programs can do all that the page does. An error is an object with `error` and `remedy`.")
-        + f'<pre class="command" tabindex="0"><code>{escape(EXAMPLE)}</code></pre>'
-        + '<p class="note">For programs: <a href="/openapi.json">openapi.json</a></p></header><main>'
-        + "".join(section(tag, TITLES.get(tag, tag), *groups[tag]) for tag in sorted(groups, key=_place))
-        + "</main>"
-    )
-    return (
-        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        '<meta name="color-scheme" content="light dark">\n<title>mphil: the API</title>\n'
-        '<link rel="icon" href="data:,">\n<link rel="stylesheet" href="/static/style.css">\n</head>\n'
-        f'<body class="document">\n{body}\n</body>\n</html>\n'
-    )
+    sections = [(tag, TITLES.get(tag, tag), groups[tag]) for tag in sorted(groups, key=_place)]
+    return page("operations", "mphil: the API", example=EXAMPLE, sections=sections)
 
 
 def _place(tag: str) -> int:
     return list(TITLES).index(tag) if tag in TITLES else len(TITLES)
 
 
-def _operation(document: Document, method: str, path: str, operation: Document) -> str:
+def _operation(document: Document, method: str, path: str, operation: Document) -> Mapping[str, Any]:
     takes = [*_parameters(operation), *_body(document, operation)]
-    parts = [f"<h3><code>{escape(method)} {escape(path)}</code></h3>", paragraph(operation.get("description", ""))]
-    if takes:
-        parts.append(table("Takes", ["Name", "Where", "Kind", "Meaning"], [RowGroup(takes)], numeric_from=9))
-    for status, answer in operation["responses"].items():
-        if status.startswith("2"):
-            parts.append(_answer(document, status, answer))
-    return f'<article class="operation">{"".join(parts)}</article>'
+    answers = [(s, answer) for s, answer in operation["responses"].items() if s.startswith("2")]
+    return {
+        "name": f"{method} {path}",
+        "description": operation.get("description", ""),
+        "takes": Grid("Takes", ["Name", "Where", "Kind", "Meaning"], takes, numeric_from=9) if takes else None,
+        "answers": [_answer(document, status, answer) for status, answer in answers],
+    }
 
 
 def _parameters(operation: Document) -> list[Sequence[str]]:
@@ -79,15 +65,15 @@ def _body(document: Document, operation: Document) -> list[Sequence[str]]:
     return found
 
 
-def _answer(document: Document, status: str, answer: Document) -> str:
+def _answer(document: Document, status: str, answer: Document) -> tuple[str, str]:
+    """What an operation gives in a line, and the schema of an object."""
     for media, content in answer.get("content", {}).items():
         schema = _resolved(document, content["schema"])
         if schema.get("type") == "object":
-            text = json.dumps(schema.get("properties", {}), indent=1)
-            block = f'<pre class="command" tabindex="0"><code>{escape(text)}</code></pre>'
-            return details(f"{status}: {schema.get('description', media)}", block)
-        return paragraph(f"{status}: `{media}`", "note")
-    return paragraph(f"{status}: nothing", "note")
+            told = f"{status}: {schema.get('description', media)}"
+            return told, json.dumps(schema.get("properties", {}), indent=1)
+        return f"{status}: `{media}`", ""
+    return f"{status}: nothing", ""
 
 
 def _resolved(document: Document, schema: Document) -> Document:

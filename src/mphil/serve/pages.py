@@ -8,9 +8,10 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import HTMLResponse, Response
 
-from mphil.pages.document import page, resource
-from mphil.pages.map import map_scripts, molecule_map
+from mphil.pages.map import SCRIPTS as MAP_SCRIPTS
+from mphil.pages.map import molecule_map
 from mphil.pages.palette import stylesheet
+from mphil.pages.template import page, resource
 from mphil.serve import answers
 from mphil.serve.api import DeskOf, JobOf, PageNumber, ResultsOf, check_page
 from mphil.serve.deadline import in_time
@@ -25,9 +26,6 @@ INSIDE = "frame-ancestors 'self'"
 
 CARD = "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'none'"
 """Policy of the card, which comes with the bundle: to be looked at, nothing in it runs."""
-
-MAP_STYLE = "body { max-width: none; padding: 0 4px 1rem; } .sphere h3 { margin-top: 0.5rem; }"
-NO_MAP = "<p>There is no map: the method has no embedding, or the bundle no training molecules with labels.</p>"
 
 router = APIRouter(include_in_schema=False)
 
@@ -71,9 +69,13 @@ async def sphere_map(
         labels = answers.labels_of(results, number, explained)
         around = desk.surroundings(task)
         view = around.map(explained.new_molecules(task, around.levels), labels)
-        body = NO_MAP if view is None else molecule_map(view, identifier="sphere")
-        scripts = [] if view is None else map_scripts()
-        return page("Map", body, scripts=scripts, styles=[resource("gallery.css"), MAP_STYLE])
+        return page(
+            "map",
+            "Map",
+            scripts=[] if view is None else MAP_SCRIPTS,
+            styles=["gallery.css", "map.css"],
+            map=None if view is None else molecule_map(view, identifier="sphere"),
+        )
 
     return HTMLResponse(await in_time(request, desk.ask(draw)), headers={"content-security-policy": INSIDE})
 

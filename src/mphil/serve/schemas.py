@@ -83,7 +83,7 @@ class PredictResponse(BaseModel):
     rows: list[Answer]
 
 
-class Part(BaseModel):
+class ExplainedPart(BaseModel):
     """A substructure and what it does for the prediction."""
 
     kind: Annotated[str, Field(description="`ring`, `group` or `fragment`.")]
@@ -112,7 +112,7 @@ class Reasons(BaseModel):
 
     drawing: Annotated[str, Field(description="SVG in which important atoms glow.")]
     weights: Annotated[list[float], Field(description="Importance of each atom between 0 and 1.")]
-    parts: Annotated[list[Part], Field(description="Substructures, the most important first.")]
+    parts: Annotated[list[ExplainedPart], Field(description="Substructures, the most important first.")]
     disagreement: Annotated[str, Field(description="Where colours and the effect of removal disagree, if they do.")]
     prototypes: Annotated[list[Prototype], Field(description="The nearest ones; empty without an embedding.")]
 
@@ -133,7 +133,7 @@ class ExplainResponse(BaseModel):
     rows: list[Explained]
 
 
-class Summary(BaseModel):
+class FileSummary(BaseModel):
     """What became of the rows of a file."""
 
     column: Annotated[str, Field(description="Of the molecules.")]
@@ -156,7 +156,7 @@ class JobState(BaseModel):
     rows_done: int
     rows_expected: Annotated[int | None, Field(description="About how many there are.")]
     pages: int
-    summary: Summary | None = None
+    summary: FileSummary | None = None
     error: str | None = None
     remedy: str | None = None
 

@@ -43,7 +43,7 @@ _UNDECODED = re.compile("[\udc80-\udcff]+")
 _DELIMITERS = (",", "\t", ";", "|")
 
 
-class Problem(NamedTuple):
+class RowProblem(NamedTuple):
     """Why a row cannot be used: a code for machines, a sentence for people."""
 
     code: str
@@ -55,7 +55,7 @@ class Record(NamedTuple):
 
     line: int
     cells: list[str]
-    problem: Problem | None = None
+    problem: RowProblem | None = None
 
 
 @contextmanager
@@ -177,16 +177,18 @@ def csv_records(lines: Lines, delimiter: str) -> Iterator[Record]:
             return
         except csv.Error:
             text = f"lines {first} to {reader.line_num} make one field of more than {LONGEST_FIELD:,} characters"
-            yield Record(first, [], Problem("open-quote", f"{text}; is a quote left open?"))
+            yield Record(first, [], RowProblem("open-quote", f"{text}; is a quote left open?"))
             continue
         blank = 0 if cells else blank + 1
         if blank > MOST_BLANK_LINES:
             raise DataError(f"line {reader.line_num}: {blank:,} blank lines one after the other; is this a table?")
         if cells and lines.ended:
             # A row that ends with its line never asks for another one.
-            yield Record(first, cells, Problem("open-quote", f"the quote opened on line {first} or after never closes"))
+            yield Record(
+                first, cells, RowProblem("open-quote", f"the quote opened on line {first} or after never closes")
+            )
         elif any("\0" in cell for cell in cells):
-            yield Record(first, cells, Problem("control", "a cell holds a NUL character; remove it"))
+            yield Record(first, cells, RowProblem("control", "a cell holds a NUL character; remove it"))
         elif cells:
             yield Record(first, cells)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from mphil.errors import UnknownName
-from mphil.tables.delimited import Problem, open_bytes
+from mphil.tables.delimited import RowProblem, open_bytes
 from mphil.tables.parquet import column_texts, parquet_file
 from mphil.tables.read import Table, open_table, unique_names
 from mphil.tables.roles import find_roles
@@ -33,7 +33,7 @@ class Piece:
 
     columns: Sequence[Any]
     smiles: Sequence[str]
-    problems: Mapping[int, Problem]
+    problems: Mapping[int, RowProblem]
     recoded: int = 0
 
     def __len__(self) -> int:
@@ -41,7 +41,7 @@ class Piece:
 
 
 @dataclass(frozen=True)
-class Source:
+class TableSource:
     """A table whose molecules are to be predicted.
 
     Attributes:
@@ -92,7 +92,7 @@ class Source:
         return max(0, marks - int(self.table.header))
 
 
-def open_source(path: Path, *, column: str | None = None, usual: str = "", sheet: str = "") -> Source:
+def open_source(path: Path, *, column: str | None = None, usual: str = "", sheet: str = "") -> TableSource:
     """Open a table and find its molecules.
 
     Args:
@@ -114,4 +114,4 @@ def open_source(path: Path, *, column: str | None = None, usual: str = "", sheet
         with parquet_file(path) as file:
             fields = tuple(file.schema_arrow)
     as_written = table.format in ("delimited", "parquet", "xlsx") and len(table.fields) == len(table.columns)
-    return Source(table, chosen, table.fields if as_written else table.columns, fields)
+    return TableSource(table, chosen, table.fields if as_written else table.columns, fields)

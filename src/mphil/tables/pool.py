@@ -15,7 +15,7 @@ from functools import partial
 from queue import SimpleQueue
 from typing import Any
 
-from mphil.chem.batch import JOBS, Batch, Issue, join
+from mphil.chem.batch import JOBS, Issue, ReadBatch, join
 from mphil.chem.worker import receive, send
 from mphil.limits import ROW_SECONDS, WORKER_SECONDS
 from mphil.system import cores
@@ -42,7 +42,7 @@ def run(
     *,
     workers: int | None = None,
     advance: Callable[[int], object] = lambda done: None,
-) -> Batch:
+) -> ReadBatch:
     """Have all rows read; the answer does not depend on the number of workers.
 
     Args:
@@ -67,10 +67,10 @@ class Work:
         sizes: how many rows each answers.
     """
 
-    pieces: Sequence[Callable[[], Batch]]
+    pieces: Sequence[Callable[[], ReadBatch]]
     sizes: Sequence[int]
 
-    def finish(self, advance: Callable[[int], object] = lambda done: None) -> Batch:
+    def finish(self, advance: Callable[[int], object] = lambda done: None) -> ReadBatch:
         """The answer to all rows; `advance` is told of each piece that is done, in order."""
         batches = []
         for piece, size in zip(self.pieces, self.sizes, strict=True):
@@ -92,8 +92,8 @@ class Crew(AbstractContextManager["Crew"]):
     """
 
     def __init__(self, workers: int) -> None:
-        self._members = [Worker() for _ in range(workers)]
-        self._free: SimpleQueue[Worker] = SimpleQueue()
+        self._members = [ReadingWorker() for _ in range(workers)]
+        self._free: SimpleQueue[ReadingWorker] = SimpleQueue()
         for worker in self._members:
             self._free.put(worker)
         self._threads = ThreadPoolExecutor(max(1, workers))
@@ -107,7 +107,7 @@ class Crew(AbstractContextManager["Crew"]):
             return Work([partial(JOBS[job], chunk, **options) for chunk in chunks], sizes)
         return Work([self._threads.submit(self._work, job, chunk, options).result for chunk in chunks], sizes)
 
-    def _work(self, job: str, chunk: Rows, options: Mapping[str, Any]) -> Batch:
+    def _work(self, job: str, chunk: Rows, options: Mapping[str, Any]) -> ReadBatch:
         worker = self._free.get()
         try:
             return _read(worker, job, chunk, options)
@@ -120,13 +120,13 @@ class Crew(AbstractContextManager["Crew"]):
         self._threads.shutdown(cancel_futures=True)
 
 
-def _read(worker: Worker, job: str, rows: Rows, options: Mapping[str, Any]) -> Batch:
+def _read(worker: ReadingWorker, job: str, rows: Rows, options: Mapping[str, Any]) -> ReadBatch:
     """Have a batch read; if its process is lost, find the row that is to blame by halving."""
     try:
         return worker.ask(job, rows, options)
     except Lost as loss:
         if len(rows) == 1:
-            return Batch(JOBS[job]([], **options).arrays, [Issue(0, loss.status, LOST[loss.status])])
+            return ReadBatch(JOBS[job]([], **options).arrays, [Issue(0, loss.status, LOST[loss.status])])
     halves = rows[: len(rows) // 2], rows[len(rows) // 2 :]
     return join([_read(worker, job, half, options) for half in halves], [len(half) for half in halves])
 
@@ -139,14 +139,14 @@ class Lost(Exception):
         self.status = status
 
 
-class Worker:
+class ReadingWorker:
     """A process that reads batches, begun when it is first needed and again after each loss."""
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
         self._closed = False
 
-    def ask(self, job: str, rows: Rows, options: Mapping[str, Any]) -> Batch:
+    def ask(self, job: str, rows: Rows, options: Mapping[str, Any]) -> ReadBatch:
         """Have a batch read.
 
         Raises:
@@ -176,7 +176,7 @@ class Worker:
             timer.cancel()
         if "fault" in message:
             raise RuntimeError(f"reading molecules failed in another process:\n{message['fault']}")
-        return Batch(arrays, [Issue(*issue) for issue in message["issues"]])
+        return ReadBatch(arrays, [Issue(*issue) for issue in message["issues"]])
 
     def close(self) -> None:
         """End the process; a batch it is at work on is given up."""

@@ -11,8 +11,8 @@ from typing import Literal
 from mphil.errors import DataError, UnknownName, UsageError
 from mphil.tables.delimited import (
     Lines,
-    Problem,
     Record,
+    RowProblem,
     csv_records,
     find_delimiter,
     open_lines,
@@ -49,7 +49,7 @@ class Chunk:
     start: int
     columns: Mapping[str, Sequence[str]]
     lines: Sequence[int]
-    problems: Mapping[int, Problem]
+    problems: Mapping[int, RowProblem]
     recoded: int = 0
 
     def __len__(self) -> int:
@@ -274,7 +274,7 @@ def _fitted(record: Record, width: int, keep: bool) -> Record:
         cells = cells[:-1]  # spreadsheets leave delimiters after the last cell
     if record.problem is None and len(cells) == width:
         return Record(record.line, cells)
-    problem = record.problem or Problem("ragged", f"{len(cells)} cells where the table has {width} columns")
+    problem = record.problem or RowProblem("ragged", f"{len(cells)} cells where the table has {width} columns")
     kept = cells[:width] if keep else []
     return Record(record.line, kept + [""] * (width - len(kept)), problem)
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from rdkit import Chem, rdBase
 
 from mphil.errors import DataError
-from mphil.tables.delimited import Lines, Problem, Record
+from mphil.tables.delimited import Lines, Record, RowProblem
 
 LONGEST_RECORD = 20_000
 """Lines of a structure in an SDF file."""
@@ -42,7 +42,7 @@ def sdf_records(lines: Lines, properties: list[str]) -> Iterator[Record]:
     """Canonical SMILES, title and properties of every structure; a record ends with `$$$$` or with the file."""
     for first, block in _blocks(lines):
         if len(block) > LONGEST_RECORD:
-            problem = Problem("structure", f"the structure that begins on line {first} has more lines than we read")
+            problem = RowProblem("structure", f"the structure that begins on line {first} has more lines than we read")
             yield Record(first, [""] * (2 + len(properties)), problem)
             continue
         end = next((i + 1 for i, line in enumerate(block) if line.startswith("M  END")), len(block))
@@ -81,7 +81,7 @@ def _property_values(lines: list[str]) -> dict[str, str]:
     return {name: "\n".join(text) for name, text in values.items()}
 
 
-def _structure_smiles(block: str, line: int) -> tuple[str, Problem | None]:
+def _structure_smiles(block: str, line: int) -> tuple[str, RowProblem | None]:
     try:
         with rdBase.BlockLogs():
             mol = Chem.MolFromMolBlock(block)
@@ -90,4 +90,6 @@ def _structure_smiles(block: str, line: int) -> tuple[str, Problem | None]:
         smiles = ""
     if smiles:
         return smiles, None
-    return "", Problem("structure", f"RDKit cannot read the structure that begins on line {line}; check the mol block")
+    return "", RowProblem(
+        "structure", f"RDKit cannot read the structure that begins on line {line}; check the mol block"
+    )

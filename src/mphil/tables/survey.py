@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mphil.chem.standardise import CHARGES, FRAGMENTS
-from mphil.tables.delimited import Problem
+from mphil.tables.delimited import RowProblem
 from mphil.tables.from_smiles import RowStatus
 from mphil.tables.labels import Coded, Target
 from mphil.tables.pool import run
@@ -190,14 +190,14 @@ class _Gathered:
         self.columns = tuple(name for name in self.roles.used if name in table.columns or name in needed)
         self.start = self.rows
 
-    def add(self, chunk: Chunk, described: Sequence[Described | Problem]) -> None:
+    def add(self, chunk: Chunk, described: Sequence[Described | RowProblem]) -> None:
         self.recoded += chunk.recoded
         self.rows += len(chunk)
         good = []
         called = chunk.columns.get(self.roles.id or "")
         for i, (line, found) in enumerate(zip(chunk.lines, described, strict=True)):
             row = self.start + chunk.start + i
-            problem = chunk.problems.get(chunk.start + i) or (found if isinstance(found, Problem) else None)
+            problem = chunk.problems.get(chunk.start + i) or (found if isinstance(found, RowProblem) else None)
             if problem:
                 where = f"{self.test.path.name}: " if self.test else ""
                 name = "" if called is None else called[i].strip()
@@ -281,7 +281,7 @@ def without(survey: Survey, positions: IntArray) -> Survey:
 
 def describe(
     smiles: Sequence[str], workers: int | None = None, *, standardised: bool = False, definite: bool = False
-) -> list[Described | Problem]:
+) -> list[Described | RowProblem]:
     """Canonical SMILES, heavy atoms and scaffold of each row, standardised or as it is, or why there are none.
 
     Args:
@@ -292,7 +292,7 @@ def describe(
     """
     options = {"lenient": False, "standardised": standardised, "definite": definite}
     batch = run("facts", [text.strip() for text in smiles], options, workers=workers)
-    refused = {issue.row: Problem(issue.status, issue.message) for issue in batch.issues}
+    refused = {issue.row: RowProblem(issue.status, issue.message) for issue in batch.issues}
     canonical, scaffold = (
         _texts(batch.arrays[name], batch.arrays[f"{name}_length"]) for name in ("canonical", "scaffold")
     )

@@ -13,7 +13,7 @@ from rdkit import Chem
 
 from mphil.errors import DataError, UnknownName, UsageError
 from mphil.explain import gallery, report
-from mphil.explain.report import Rows, read_rows, write_report
+from mphil.explain.report import RowsToExplain, read_rows, write_report
 from mphil.explain.rows import explain_rows
 from mphil.model.bundle import write_bundle
 from mphil.model.predictor import load
@@ -45,7 +45,9 @@ def table(path) -> list[dict[str, str]]:
 
 @pytest.fixture(scope="module")
 def written(predictor, tmp_path_factory):
-    return write_report(predictor, Rows(ROWS, "new.csv"), tmp_path_factory.mktemp("out") / "why", progress=False)
+    return write_report(
+        predictor, RowsToExplain(ROWS, "new.csv"), tmp_path_factory.mktemp("out") / "why", progress=False
+    )
 
 
 class TestRows:
@@ -122,14 +124,14 @@ class TestFolder:
 
     def test_a_second_time_takes_its_place(self, predictor, tmp_path):
         out = tmp_path / "why"
-        write_report(predictor, Rows([GOOD, "CCO"], ""), out, progress=False)
-        write_report(predictor, Rows(["CCO"], ""), out, progress=False)
+        write_report(predictor, RowsToExplain([GOOD, "CCO"], ""), out, progress=False)
+        write_report(predictor, RowsToExplain(["CCO"], ""), out, progress=False)
         assert [path.name for path in (out / "drawings").iterdir()] == ["000001.svg"]
         assert len(table(out / report.MOLECULES)) == 1
 
     def test_an_interrupt_leaves_the_folder_as_it_was(self, predictor, tmp_path, monkeypatch):
         out = tmp_path / "why"
-        write_report(predictor, Rows(["CCO"], ""), out, progress=False)
+        write_report(predictor, RowsToExplain(["CCO"], ""), out, progress=False)
         before = {path.name: path.read_bytes() for path in out.iterdir() if path.is_file()}
 
         def stop(view):
@@ -137,24 +139,24 @@ class TestFolder:
 
         monkeypatch.setattr(report, "render", stop)
         with pytest.raises(KeyboardInterrupt):
-            write_report(predictor, Rows([GOOD, "CCN"], ""), out, progress=False)
+            write_report(predictor, RowsToExplain([GOOD, "CCN"], ""), out, progress=False)
         assert {path.name: path.read_bytes() for path in out.iterdir() if path.is_file()} == before
         assert [path.name for path in tmp_path.iterdir()] == ["why"]
 
     def test_a_folder_with_something_else_is_left_alone(self, predictor, tmp_path):
         (tmp_path / "thesis.txt").write_text("years of work")
         with pytest.raises(UsageError, match="holds something else"):
-            write_report(predictor, Rows(["CCO"], ""), tmp_path)
+            write_report(predictor, RowsToExplain(["CCO"], ""), tmp_path)
         assert (tmp_path / "thesis.txt").read_text() == "years of work"
 
     def test_a_method_without_prototypes(self, bundles, tmp_path):
-        write_report(load(bundles / "erm"), Rows([GOOD], ""), tmp_path / "why", progress=False)
+        write_report(load(bundles / "erm"), RowsToExplain([GOOD], ""), tmp_path / "why", progress=False)
         page = (tmp_path / "why" / report.PAGE).read_text()
         assert "erm has no prototypes" in page
         assert "What the class centres stand for" in page
 
     def test_the_model_alone(self, predictor, tmp_path):
-        write_report(predictor, Rows([], ""), tmp_path / "why", progress=False)
+        write_report(predictor, RowsToExplain([], ""), tmp_path / "why", progress=False)
         page = (tmp_path / "why" / report.PAGE).read_text()
         assert "Your molecules" not in page
         assert "6 prototypes for label" in page
@@ -163,7 +165,7 @@ class TestFolder:
         monkeypatch.setattr(gallery, "TRAINING_POINTS", 10)
         monkeypatch.setattr(gallery, "NEW_POINTS", 1)
         monkeypatch.setattr(gallery, "CENTRES", 2)
-        write_report(predictor, Rows([GOOD, "CCO"], "", more=True), tmp_path / "why", progress=False)
+        write_report(predictor, RowsToExplain([GOOD, "CCO"], "", more=True), tmp_path / "why", progress=False)
         page = (tmp_path / "why" / report.PAGE).read_text()
         for text in ("10 of 40 training molecules", "1 of 2 new molecules on the map", "2 of 6 groups", "--limit"):
             assert text in page
@@ -172,7 +174,7 @@ class TestFolder:
 
     def test_unknown_target(self, predictor, tmp_path):
         with pytest.raises(UnknownName, match="did you mean label"):
-            write_report(predictor, Rows(["C"], ""), tmp_path / "why", target="lable")
+            write_report(predictor, RowsToExplain(["C"], ""), tmp_path / "why", target="lable")
 
 
 class TestReading:

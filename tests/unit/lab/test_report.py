@@ -13,7 +13,17 @@ from mphil.lab.paper import Printed, printed, reported
 from mphil.lab.records import RecordFile
 from mphil.lab.report import markdown, write_report
 from mphil.lab.report.cards import card, cards
-from mphil.lab.report.document import Bars, Chapter, Curves, Document, Dots, Molecules, RankDiagram, Scatter, Table
+from mphil.lab.report.document import (
+    Bars,
+    Chapter,
+    Curves,
+    Document,
+    Dots,
+    DrawnMolecules,
+    RankDiagram,
+    ReportTable,
+    Scatter,
+)
 from mphil.lab.report.figures import figures
 from mphil.lab.report.gather import fill, known_names, same_data, unused
 from mphil.lab.report.html import html
@@ -194,8 +204,10 @@ class TestNumbers:
         assert as_dict(plain)["erm"]["ID test"] == "73.0 (3.6)"
 
     def test_what_stands_out_still_does_when_columns_before_it_are_left_out(self):
-        table = Table("A", ["x", "paper", "y"], [["r", "-", "1"], ["s", "-", "2"]], frozenset({(1, 2)}))
-        assert table.without(["paper"], "-") == Table("A", ["x", "y"], [["r", "1"], ["s", "2"]], frozenset({(1, 1)}))
+        table = ReportTable("A", ["x", "paper", "y"], [["r", "-", "1"], ["s", "-", "2"]], frozenset({(1, 2)}))
+        assert table.without(["paper"], "-") == ReportTable(
+            "A", ["x", "y"], [["r", "1"], ["s", "2"]], frozenset({(1, 1)})
+        )
         assert table.without(["y"], "-") == table
 
     def test_overview(self):
@@ -417,7 +429,7 @@ class TestFigures:
         assert scatter.caption == f"Graphs of the OOD test part, seed 0; {rule}"
         molecule = {"class": 1, "prototype": 0, "smiles": "CCO", "label": 1.0, "similarity": 0.9, "atoms": [0, 1, 2]}
         blocks = self.chapter("prototypes", probes={"prototypes": {"molecules": [molecule]}}).blocks
-        (drawn,) = [block for block in blocks if isinstance(block, Molecules)]
+        (drawn,) = [block for block in blocks if isinstance(block, DrawnMolecules)]
         assert drawn.drawings == [("CCO", [0, 1, 2], "class 1, prototype 0, similarity 0.90, label 1")]
         assert drawn.caption == f"Molecules of the OOD test part, seed 0; {rule}"
 
@@ -448,7 +460,7 @@ class TestFigures:
             Dots("d", "s", {"m": [2.0, 3.0]}, {}, {"paper": {"m": 1.0}}, told),
             RankDiagram("r", {"m": 1.0, "n": 2.0}, 1.5, [("m", "n")], told),
             Scatter("s", [[0.0, 1.0], [2.0, 3.0]], [0, 1], told),
-            Molecules("m", [("C#N", [0, 1], "x")], told),
+            DrawnMolecules("m", [("C#N", [0, 1], "x")], told),
         ]
         document = Document([Chapter("n", "T", [], blocks, [])], [])
         assert html(document)["index.html"].count(told) == len(blocks)
@@ -551,15 +563,15 @@ class TestWriting:
         assert "mine.jsonl: 1 records of a suite that does not come with the package" in document.problems[0]
 
     def test_the_best_cell_stands_out_on_the_page(self):
-        best = Table("A", ["x", "y"], [["r", "1"], ["s", "<2>"]], frozenset({(1, 1)}))
+        best = ReportTable("A", ["x", "y"], [["r", "1"], ["s", "<2>"]], frozenset({(1, 1)}))
         text = html(Document([Chapter("n", "T", [], [best], [])]))["index.html"]
         assert re.findall("<strong>(.*?)</strong>", text) == ["&lt;2&gt;"]
 
     def test_long_text_wraps_and_wide_tables_are_set_smaller(self):
         long = "mphil lab run good --benchmarks good-motif-basis"
-        narrow = Table("A", ["x", "y"], [["r", "1"]])
-        wide = Table("B", ["x", *"abcdefgh"], [["r", *"1234567", "8"]])
-        both = Table("C", ["x", *"abcdefgh"], [["r", *"1234567", long]])
+        narrow = ReportTable("A", ["x", "y"], [["r", "1"]])
+        wide = ReportTable("B", ["x", *"abcdefgh"], [["r", *"1234567", "8"]])
+        both = ReportTable("C", ["x", *"abcdefgh"], [["r", *"1234567", long]])
         text = html(Document([Chapter("n", "T", [], [narrow, wide, both], [])]))["index.html"]
         kinds = re.findall('<table class="sortable ?(.*?)">', text)
         assert kinds == ["", "wide tight", "wide"]
@@ -572,7 +584,7 @@ class TestWriting:
         assert "<script>alert" not in (tmp_path / "out" / "mine.html").read_text()
 
     def test_details_are_folded(self):
-        table = Table("A; more", ["x", "y"], [["r", "1"]], folded=True)
+        table = ReportTable("A; more", ["x", "y"], [["r", "1"]], folded=True)
         text = html(Document([Chapter("n", "T", [], [table])]))["index.html"]
         assert "<details><summary>A</summary>" in text
 
@@ -593,7 +605,7 @@ class TestLatex:
         assert latex_escape(text) == written
 
     def test_table(self):
-        text = latex_table(Table("A & B", ["x_1", "y"], [["r%", "1"], ["s", "2"]], frozenset({(1, 1)}), ["a: #"]))
+        text = latex_table(ReportTable("A & B", ["x_1", "y"], [["r%", "1"], ["s", "2"]], frozenset({(1, 1)}), ["a: #"]))
         assert r"\caption{A \& B}" in text
         assert "x\\_1 & y \\\\" in text
         assert "r\\% & 1 \\\\\ns & \\textbf{2} \\\\" in text
@@ -601,13 +613,13 @@ class TestLatex:
 
     def test_everything_that_is_opened_is_closed(self):
         blocks = [
-            Table("A", ["x", "y"], [["r", "1"]]),
+            ReportTable("A", ["x", "y"], [["r", "1"]]),
             Curves("c_1", "x", "y %", [1, 2], {"a_b": [1.0, None]}),
             Bars("b", "s", {"m_1": 2.0, "n": 1.0}, {"n": 0.5}),
             Dots("d_1", "s %", {"m_1": [2.0, 3.0]}, {"m_1": (2.0, 3.0)}, {"p_1": {"m_1": 1.0}}),
             RankDiagram("r", {"m_1": 1.0, "n": 2.0}, 1.5, []),
             Scatter("s", [[0.0, 1.0], [2.0, 3.0]], [0, 1]),
-            Molecules("m", [("C#N", [0, 1], "x")]),
+            DrawnMolecules("m", [("C#N", [0, 1], "x")]),
         ]
         text = latex(Document([Chapter("n", "T & T", ["5 %"], blocks, [])], ["left # out"]))
         plain = re.sub(r"\\\\|\\[{}]", "", text)
@@ -621,7 +633,7 @@ class TestLatex:
 
 class TestMarkdown:
     def test_table(self):
-        text = markdown_table(Table("A|B", ["x_1", "y"], [["r*", "1"]], frozenset({(0, 1)}), ["a: <b>"]))
+        text = markdown_table(ReportTable("A|B", ["x_1", "y"], [["r*", "1"]], frozenset({(0, 1)}), ["a: <b>"]))
         assert text == "A\\|B.\n\n| x\\_1 | y |\n| --- | --- |\n| r\\* | **1** |\n\na: \\<b\\>"
 
     def test_figures_are_files(self, tmp_path):

@@ -15,7 +15,7 @@ from torch import Tensor
 from mphil.errors import DataError
 from mphil.graphs.store import Batch
 from mphil.nn.encoders import Encoder, build_encoder
-from mphil.nn.encoders import gin as encoder_module
+from mphil.nn.encoders import fast_gin as encoder_module
 from mphil.nn.fast.environments import (
     Wiring,
     classes,
@@ -122,7 +122,8 @@ def plain_run(encoder: Encoder, batch: Batch, monkeypatch: pytest.MonkeyPatch) -
 
 def classes_used(encoder: Encoder, batch: Batch) -> list[int]:
     """Rows of every layer that works on classes."""
-    _, wirings = deepcopy(encoder)._begin(batch, None, alike=True)  # an input layer may keep statistics
+    copy = deepcopy(encoder)  # an input layer may keep statistics
+    wirings = encoder_module.fast_gin(copy, batch, None, None, *copy.bonds(batch)).wirings
     return [len(wiring.counts) for wiring in wirings if wiring.counts is not None]
 
 

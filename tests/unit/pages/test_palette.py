@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-from mphil.pages.document import resource
 from mphil.pages.palette import CLASSES, DARK, LIGHT, SERIES, paint, stylesheet
+from mphil.pages.template import resource
 
 
 def luminance(colour: str) -> float:
@@ -41,9 +41,8 @@ def test_files_use_only_colours_that_exist(file):
 
 
 def test_paint_works_with_and_without_css():
-    assert paint(fill="blue", stroke="none") == (
-        f'fill="{LIGHT["blue"]}" stroke="none" style="fill:var(--blue,{LIGHT["blue"]})"'
-    )
+    blue = LIGHT["blue"]
+    assert paint(fill="blue", stroke="none") == {"fill": blue, "stroke": "none", "style": f"fill:var(--blue,{blue})"}
 
 
 def test_dark_is_for_screens_only():

@@ -97,7 +97,7 @@ def test_figure_carries_its_data():
 
 
 def test_figure_says_what_it_hides():
-    assert "keep 61\N{NO-BREAK SPACE}% of the variance" in figure()
+    assert "keep 61&nbsp;% of the variance" in figure()
 
 
 def test_class_names_cannot_leave_the_data_block():

@@ -27,22 +27,22 @@ def metrics(both: dict) -> dict:
     ],
 )
 def test_the_lesson(inside, outside, told):
-    page = verdict_section(metrics(words(inside, outside)))
-    assert told in page
-    assert "Both tests" in page
+    section = verdict_section(metrics(words(inside, outside)))
+    assert told in section.texts[0]
+    assert list(section.tables[0].groups) == ["ID test", "Both tests"]
 
 
 def test_what_was_not_measured_is_no_section():
-    assert verdict_section({"metric": "roc_auc", "trust": {}}) == ""
-    assert weighted_section({"trust": {"weighted": {"id_test": None}}}, {"conformal": {"alpha": 0.1}}) == ""
-    assert weighted_section({"trust": {}}, {"conformal": None}) == ""
+    assert verdict_section({"metric": "roc_auc", "trust": {}}) is None
+    assert weighted_section({"trust": {"weighted": {"id_test": None}}}, {"conformal": {"alpha": 0.1}}) is None
+    assert weighted_section({"trust": {}}, {"conformal": None}) is None
 
 
 def test_plain_and_weighted_sets_side_by_side():
     weighted = {"labels": 9, "covered": 0.875, "size": 1.5, "unsupported": 0.25, "effective_rows": 31.4}
     parts = {"ood_test": {"coverage": {"covered": 0.75, "size": 1.2}}}
-    page = weighted_section(
+    section = weighted_section(
         {"trust": {"weighted": {"ood_test": weighted}, "parts": parts}}, {"conformal": {"alpha": 0.1}}
     )
-    for shown in ("75.0\N{NO-BREAK SPACE}%", "87.5\N{NO-BREAK SPACE}%", "1.20", "1.50", "25.0", ">31<"):
-        assert shown in page
+    (row,) = section.tables[0].rows
+    assert " ".join(row).replace("\N{NO-BREAK SPACE}", " ") == "OOD test 75.0 % 87.5 % 1.20 1.50 25.0 % 31"

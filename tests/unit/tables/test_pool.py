@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import mphil.tables.pool as pool
-from mphil.tables.pool import Crew, Worker, run
+from mphil.tables.pool import Crew, ReadingWorker, run
 
 ROWS = ["CCO", "C C", "c1ccccc1", "", "[CH9]", "C[C@H](N)C(=O)O", "O"] * 30
 OPTIONS = {"schema": "good", "lenient": False}
@@ -116,7 +116,7 @@ def test_giving_up_ends_the_processes(deadly):
 
 
 def test_a_closed_worker_starts_nothing():
-    worker = Worker()
+    worker = ReadingWorker()
     worker.close()
     with pytest.raises(RuntimeError, match="closed"):
         worker.ask("graphs", ["C"], OPTIONS)

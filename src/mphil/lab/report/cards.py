@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterable, Sequence
 from statistics import mean
 
-from mphil.lab.report.document import Chapter, Table
-from mphil.lab.report.gather import Entry, Sheet
+from mphil.lab.report.document import Chapter, ReportTable
+from mphil.lab.report.gather import Sheet, SheetEntry
 from mphil.lab.report.tables import NONE, RULES, compares_methods, interval, printed_figure, spread
 from mphil.methods.base import METHODS
 from mphil.methods.published import read_published
@@ -43,7 +43,7 @@ def deviations(doc: str) -> list[str]:
     return [re.sub(r":\w+:`([^`]*)`|`+([^`]*)`+", r"\1\2", text) for text in found]
 
 
-def _table(method: str, sheets: Sequence[Sheet]) -> Table:
+def _table(method: str, sheets: Sequence[Sheet]) -> ReportTable:
     header = ["benchmark", "paper", "reported by others", "seeds"]
     header += [text for rule in SHOWN for text in (RULES[rule], f"95 % interval, {RULES[rule]}")]
     header += [RULES["last5"], "tuned on validation", "parameters", "CPU s a run", "suite", "budget"]
@@ -68,10 +68,10 @@ def _table(method: str, sheets: Sequence[Sheet]) -> Table:
         )
     what = "OOD test score in per cent, mean (sd) over seeds and 95 % t interval; the paper's figures as printed"
     empty = ("reported by others", RULES["last5"], "tuned on validation", "parameters", "CPU s a run", "paper")
-    return Table(what, header, rows).without(empty, NONE)
+    return ReportTable(what, header, rows).without(empty, NONE)
 
 
-def _lines(method: str, sheets: Iterable[Sheet]) -> Iterable[tuple[Sheet, str, Entry]]:
+def _lines(method: str, sheets: Iterable[Sheet]) -> Iterable[tuple[Sheet, str, SheetEntry]]:
     """What was run of the method with settings that were not tuned, in suites that are about test scores."""
     for sheet in sheets:
         for benchmark in sheet.benchmarks if compares_methods(sheet) and not _is_tuned(sheet) else ():
@@ -90,7 +90,7 @@ def _tuned(method: str, benchmark: str, sheets: Iterable[Sheet]) -> str:
     return "; ".join(f"{spread(entry.scores().values())}, budget {sheet.budget}" for sheet, entry in entries) or NONE
 
 
-def _scores(entry: Entry, rule: str) -> list[float]:
+def _scores(entry: SheetEntry, rule: str) -> list[float]:
     return list(entry.scores(rule=rule).values())
 
 

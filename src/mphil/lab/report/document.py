@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 
 @dataclass(frozen=True)
-class Table:
+class ReportTable:
     """A table of texts.
 
     Attributes:
@@ -26,7 +26,7 @@ class Table:
     notes: Sequence[str] = ()
     folded: bool = False
 
-    def without(self, names: Collection[str], empty: str) -> Table:
+    def without(self, names: Collection[str], empty: str) -> ReportTable:
         """The table without those of the named columns in which every cell is empty."""
         kept = [
             number
@@ -120,7 +120,7 @@ class Scatter:
 
 
 @dataclass(frozen=True)
-class Molecules:
+class DrawnMolecules:
     """Drawings of molecules; each has SMILES, a weight for every atom and a caption."""
 
     title: str
@@ -129,7 +129,7 @@ class Molecules:
 
 
 Drawn = Curves | Bars | Dots | RankDiagram | Scatter
-Block = Table | Drawn | Molecules
+Block = ReportTable | Drawn | DrawnMolecules
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,8 @@ from dataclasses import replace
 from statistics import mean
 
 from mphil.lab.records import Record
-from mphil.lab.report.document import Bars, Block, Curves, Dots, Molecules, RankDiagram, Scatter, Table
-from mphil.lab.report.gather import Entry, Sheet
+from mphil.lab.report.document import Bars, Block, Curves, Dots, DrawnMolecules, RankDiagram, ReportTable, Scatter
+from mphil.lab.report.gather import Sheet, SheetEntry
 from mphil.lab.report.tables import NONE, PLAIN, caption, pooled_ranks, sheet_ranks, spread
 from mphil.lab.statistics import MeanRanks, centre_and_spread, t_interval
 from mphil.pages.text import listing
@@ -195,7 +195,7 @@ def _prototypes(sheet: Sheet) -> list[Block]:
                 for molecule in probe["molecules"]
             ]
             told = caption(sheet, f"Molecules of the OOD test part, seed {seed}", benchmark)
-            charts.append(Molecules(f"Nearest to the prototypes of {row}: {benchmark}", drawings, told))
+            charts.append(DrawnMolecules(f"Nearest to the prototypes of {row}: {benchmark}", drawings, told))
     return charts
 
 
@@ -209,7 +209,7 @@ def _health(sheet: Sheet) -> list[Block]:
             scores = [spread(entry.scores(part).values()) for part in ("id_val", "ood_val")]
             rows.append([f"{row} on {benchmark}", *told, *scores])
     what = caption(sheet, "State of the prototypes on ID validation, and validation scores in per cent")
-    return [Table(what, ["method", *HEALTH.values(), "ID val", "OOD val"], rows)] if rows else []
+    return [ReportTable(what, ["method", *HEALTH.values(), "ID val", "OOD val"], rows)] if rows else []
 
 
 def _chart(
@@ -250,7 +250,7 @@ def _as_probed(sheet: Sheet) -> Sheet:
     return replace(sheet, suite=sheet.suite.model_copy(update={"selection": rules[0]})) if rules else sheet
 
 
-def _probes(entry: Entry, name: str) -> list[tuple[int, Record]]:
+def _probes(entry: SheetEntry, name: str) -> list[tuple[int, Record]]:
     """The seed of each record and what a probe found in it; nothing where the method could not be measured."""
     found = [(record["seed"], record["probes"].get(name, {})) for record in entry.records]
     return [(seed, probe) for seed, probe in found if probe and "missing" not in probe]

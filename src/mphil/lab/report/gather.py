@@ -24,7 +24,7 @@ SMOKE = "smoke"
 
 
 @dataclass(frozen=True)
-class Entry:
+class SheetEntry:
     """A cell of a table: all seeds of one row on one benchmark.
 
     Attributes:
@@ -80,7 +80,7 @@ class Sheet:
     suite: Suite
     request: Request
     efforts: dict[str, str] = field(default_factory=dict)
-    entries: dict[tuple[str, str], Entry] = field(default_factory=dict)
+    entries: dict[tuple[str, str], SheetEntry] = field(default_factory=dict)
     against: str = ""
 
     @property
@@ -223,14 +223,14 @@ def failures_of(suite: Suite, folder: Path) -> tuple[list[Record], list[str]]:
     return RecordFile(folder / f"{suite.name}{FAILED}").read()
 
 
-def _entry(records: Sequence[Record], wanted: int, error: str) -> Entry:
+def _entry(records: Sequence[Record], wanted: int, error: str) -> SheetEntry:
     runs = sorted((r for r in records if r["kind"] == "run"), key=lambda r: int(r["seed"]))
     if runs:
-        return Entry("run", tuple(runs), wanted)
+        return SheetEntry("run", tuple(runs), wanted)
     refused = [record for record in records if record["kind"] == "refused"]
     if refused:
-        return Entry("refused", (), wanted, note=refused[0]["reason"])
-    return Entry("failed", (), wanted, note=error) if error else Entry("missing", (), wanted)
+        return SheetEntry("refused", (), wanted, note=refused[0]["reason"])
+    return SheetEntry("failed", (), wanted, note=error) if error else SheetEntry("missing", (), wanted)
 
 
 def _digests(record: Record) -> list[tuple[str, str]]:

@@ -13,10 +13,10 @@ from mphil.lab.report.document import (
     Document,
     Dots,
     Drawn,
-    Molecules,
+    DrawnMolecules,
     RankDiagram,
+    ReportTable,
     Scatter,
-    Table,
 )
 from mphil.pages.text import printable
 
@@ -58,7 +58,7 @@ def chapter_text(chapter: Chapter) -> str:
     return "\n\n".join(parts) + "\n\\clearpage\n"
 
 
-def table_text(table: Table) -> str:
+def table_text(table: ReportTable) -> str:
     """A table with its caption above and its notes below, made to fit the page."""
     head = " & ".join(map(escape, table.header))
     body = []
@@ -90,9 +90,9 @@ def escape(text: str) -> str:
 
 
 def _block(block: Block) -> str:
-    if isinstance(block, Table):
+    if isinstance(block, ReportTable):
         return table_text(block)
-    if isinstance(block, Molecules):
+    if isinstance(block, DrawnMolecules):
         return escape(f"{block.title}: see the HTML page. {block.caption}")
     return _figure(_drawn(block), block.caption)
 

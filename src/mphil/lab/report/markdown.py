@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from urllib.parse import quote
 
-from mphil.lab.report.document import Block, Chapter, Document, Molecules, Table
+from mphil.lab.report.document import Block, Chapter, Document, DrawnMolecules, ReportTable
 from mphil.pages.text import printable
 
 
@@ -30,7 +30,7 @@ def chapter_text(chapter: Chapter) -> str:
     return "\n\n".join(parts)
 
 
-def table_text(table: Table) -> str:
+def table_text(table: ReportTable) -> str:
     """A table with its caption above and its notes below."""
     lines = [_row(map(escape, table.header)), _row(["---"] * len(table.header))]
     for number, cells in enumerate(table.rows):
@@ -54,9 +54,9 @@ def escape(text: str) -> str:
 
 
 def _block(block: Block, chapter: str, number: int) -> str:
-    if isinstance(block, Table):
+    if isinstance(block, ReportTable):
         return table_text(block)
-    if isinstance(block, Molecules):
+    if isinstance(block, DrawnMolecules):
         lines = [f"- `{smiles}`: {escape(text)}" for smiles, _, text in block.drawings]
         return f"{escape(block.title)} (drawn on the HTML page):\n\n" + "\n".join(lines) + _told(block.caption)
     return f"![{escape(block.title)}]({quote(figure_file(chapter, number))})" + _told(block.caption)

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from statistics import mean
 
 from mphil.lab.paper import Printed
-from mphil.lab.report.document import Table
-from mphil.lab.report.gather import Entry, Sheet
+from mphil.lab.report.document import ReportTable
+from mphil.lab.report.gather import Sheet, SheetEntry
 from mphil.lab.statistics import (
     MeanRanks,
     centre_and_spread,
@@ -58,7 +58,7 @@ def _all_efforts(efforts: Mapping[str, str]) -> str:
     return "; ".join(f"{listing(names)}: {effort}" for effort, names in together.items())
 
 
-def overview(sheet: Sheet) -> Table:
+def overview(sheet: Sheet) -> ReportTable:
     """Rows by benchmarks: mean (sd) of the OOD test score, in brackets the difference to the paper, and mean ranks."""
     found = sheet_ranks(sheet)
     header = ["method", *sheet.benchmarks, *(["mean rank"] if found else [])]
@@ -78,7 +78,7 @@ def overview(sheet: Sheet) -> Table:
     if any(entry.paper for entry in sheet.entries.values()):
         what += " [difference to the paper]"
     about = [_about(found)] if found else []
-    return Table(caption(sheet, what), header, rows, frozenset(strong), [*about, *notes.texts, *_states(sheet)])
+    return ReportTable(caption(sheet, what), header, rows, frozenset(strong), [*about, *notes.texts, *_states(sheet)])
 
 
 def sheet_ranks(sheet: Sheet) -> MeanRanks | None:
@@ -145,7 +145,7 @@ def _states(sheet: Sheet) -> Iterable[str]:
         )
 
 
-def detail(sheet: Sheet, benchmark: str) -> Table:
+def detail(sheet: Sheet, benchmark: str) -> ReportTable:
     """One benchmark: scores under every rule with the interval of the suite's own, rank, test, and others' figures."""
     entries = {row: sheet.entries[row, benchmark] for row in sheet.rows}
     rule, against = sheet.suite.selection, sheet.against if sheet.ranked else ""
@@ -169,11 +169,11 @@ def detail(sheet: Sheet, benchmark: str) -> Table:
     what = f"{benchmark}, OOD test, {_metric(sheet, benchmark)} in per cent, mean (sd) over seeds"
     strong = frozenset((n, 2) for n, row in enumerate(sheet.rows) if places.get(row) == 1)
     told = [*notes.texts, *_agreement(sheet, benchmark)]
-    table = Table(caption(sheet, what, benchmark), [*header, "paper", *sources], rows, strong, told)
+    table = ReportTable(caption(sheet, what, benchmark), [*header, "paper", *sources], rows, strong, told)
     return table.without(("paper", "ID test", *(RULES[other] for other in rules[1:])), NONE)
 
 
-def _minus(entry: Entry, base: Mapping[int, float], itself: bool) -> list[str]:
+def _minus(entry: SheetEntry, base: Mapping[int, float], itself: bool) -> list[str]:
     found = [] if itself else differences(entry.scores(), base)
     return [f"{mean(found):+.1f}" if found else NONE]
 
@@ -190,7 +190,7 @@ def _agreement(sheet: Sheet, benchmark: str) -> Iterable[str]:
         )
 
 
-def standing(sheets: Sequence[Sheet], methods: Sequence[str]) -> Table:
+def standing(sheets: Sequence[Sheet], methods: Sequence[str]) -> ReportTable:
     """A line a benchmark: the methods asked for beside ERM, the best of the others and the paper.
 
     Of the suites that compare methods by their scores, where the first of the methods and another one have been run.
@@ -232,15 +232,15 @@ def standing(sheets: Sequence[Sheet], methods: Sequence[str]) -> Table:
         "their 95 % interval, not corrected for the number of lines"
     )
     empty = [f"{first} minus {PLAIN}", f"{first} in the paper", *shown]
-    return Table(what, header, rows, notes=notes.texts).without(empty, NONE)
+    return ReportTable(what, header, rows, notes=notes.texts).without(empty, NONE)
 
 
-def _placed(entry: Entry, place: float | None, notes: _Notes) -> str:
+def _placed(entry: SheetEntry, place: float | None, notes: _Notes) -> str:
     text = _brief(entry, notes, paper=False)
     return text if place is None else f"{text} #{place:g}"
 
 
-def _against(entry: Entry, other: Entry | None) -> str:
+def _against(entry: SheetEntry, other: SheetEntry | None) -> str:
     """The mean difference over common seeds, with its interval."""
     found = differences(entry.scores(), other.scores()) if other else []
     if not found:
@@ -248,13 +248,13 @@ def _against(entry: Entry, other: Entry | None) -> str:
     return f"{mean(found):+.1f}" + (f" ({interval(found)})" if len(found) > 1 else "")
 
 
-def timing(sheet: Sheet) -> Table:
+def timing(sheet: Sheet) -> ReportTable:
     """Rows by benchmarks: seconds of an epoch."""
     notes, rows = _Notes(), []
     for row in sheet.rows:
         entries = [sheet.entries[row, benchmark] for benchmark in sheet.benchmarks]
         rows.append([row, *(_status(entry, notes) or f"{mean(entry.seconds()):.2f}" for entry in entries)])
-    return Table(caption(sheet, "Seconds of an epoch"), ["method", *sheet.benchmarks], rows, notes=notes.texts)
+    return ReportTable(caption(sheet, "Seconds of an epoch"), ["method", *sheet.benchmarks], rows, notes=notes.texts)
 
 
 def spread(values: Iterable[float]) -> str:
@@ -285,7 +285,7 @@ class _Notes:
         return [f"{mark}: {text}" for text, mark in self._marks.items()]
 
 
-def _status(entry: Entry, notes: _Notes) -> str:
+def _status(entry: SheetEntry, notes: _Notes) -> str:
     """What stands in the place of a number; nothing when there is one."""
     if entry.state == "run":
         return "" if entry.scores() else "no score"
@@ -293,7 +293,7 @@ def _status(entry: Entry, notes: _Notes) -> str:
     return f"{word} ({notes.mark(entry.note)})" if entry.note else word
 
 
-def _brief(entry: Entry, notes: _Notes, *, paper: bool = True) -> str:
+def _brief(entry: SheetEntry, notes: _Notes, *, paper: bool = True) -> str:
     status = _status(entry, notes)
     if status:
         return status
@@ -308,7 +308,7 @@ def _ranks(sheet: Sheet, benchmark: str) -> dict[str, float]:
     return ranks(scores) if len(scores) > 1 and sheet.ranked else {}
 
 
-def _difference(entry: Entry) -> str:
+def _difference(entry: SheetEntry) -> str:
     scores = entry.scores()
     return "" if entry.paper is None or not scores else f"{mean(scores.values()) - entry.paper.mean:+.1f}"
 

@@ -13,7 +13,7 @@ from mphil.lab.cells import Request
 from mphil.lab.records import Record, read_folder
 from mphil.lab.report import tables
 from mphil.lab.report.cards import cards
-from mphil.lab.report.document import Block, Chapter, Document, Molecules, Table
+from mphil.lab.report.document import Block, Chapter, Document, DrawnMolecules, ReportTable
 from mphil.lab.report.figures import figures, pooled_diagrams, score_figures
 from mphil.lab.report.gather import Sheet, failures_of, fill, known_names, same_data, unused
 from mphil.lab.report.html import html
@@ -57,7 +57,7 @@ def write_report(
     (out / "figures").mkdir(parents=True, exist_ok=True)
     for chapter in document.chapters:
         for number, block in enumerate(chapter.blocks):
-            if not isinstance(block, Table | Molecules):
+            if not isinstance(block, ReportTable | DrawnMolecules):
                 write_text(out / figure_file(chapter.name, number), svg(block))
     pages = html(document)
     for name, text in {"report.md": markdown(document), "report.tex": latex(document), **pages}.items():

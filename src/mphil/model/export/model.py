@@ -16,7 +16,7 @@ from mphil.model.export.quiet import quiet
 from mphil.model.predictor.asking import implements, remembering
 
 
-class Graphs:
+class TracedBatch:
     """A batch as methods see it, in a form that can be traced."""
 
     def __init__(self, **tensors: Tensor | None) -> None:
@@ -63,7 +63,7 @@ class TensorModel(nn.Module):
         """
         borders = ptr.new_zeros(x.shape[0] + 1).index_add(0, ptr[1:], torch.ones_like(ptr[1:]))
         owner = borders.cumsum(0)[:-1]
-        batch: Any = Graphs(x=x, edge_index=edge_index, edge_attr=edge_attr, ptr=ptr, batch=owner)
+        batch: Any = TracedBatch(x=x, edge_index=edge_index, edge_attr=edge_attr, ptr=ptr, batch=owner)
         logits = self.method.predict(batch)
         return (logits, self.method.embed(batch)) if "embedding" in self.outputs else (logits,)
 

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from mphil.chem.batch import Batch, Issue
+from mphil.chem.batch import Issue, ReadBatch
 from mphil.graphs.store import GraphStore
 from mphil.model.committee.features import MoleculeFeatures
 from mphil.tables.from_smiles import graph_store
@@ -46,7 +46,7 @@ def cleaned(smiles: Sequence[object]) -> list[str]:
     return [text.strip() if isinstance(text, str) else "" for text in smiles]
 
 
-def as_molecules(batch: Batch, rows: int, features: str) -> Molecules:
+def as_molecules(batch: ReadBatch, rows: int, features: str) -> Molecules:
     """The answer to the job `molecules` as a graph store.
 
     Args:

@@ -11,11 +11,12 @@ from mphil.errors import UsageError
 from mphil.model.bundle import read_bundle
 from mphil.model.bundle.folder import trust_values, weights_digest
 from mphil.model.predictor import Predictor
-from mphil.pages.regulatory import Chapter, chapters
+from mphil.pages.regulatory import chapters
+from mphil.pages.template import Section
 from mphil.training.metrics import score
 
 
-def bundle_chapters(folder: Path) -> list[Chapter]:
+def bundle_chapters(folder: Path) -> list[Section]:
     """Everything that a bundle says about itself; its fit to the training molecules is computed.
 
     Args:

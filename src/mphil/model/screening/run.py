@@ -19,7 +19,7 @@ from mphil.model.screening.progress import Advance, screening_bar
 from mphil.system import cores
 from mphil.tables.column_names import free_names
 from mphil.tables.graph_folders import open_graphs
-from mphil.tables.pass_through import Piece, Source, open_source
+from mphil.tables.pass_through import Piece, TableSource, open_source
 from mphil.tables.pool import Crew, Work
 from mphil.tables.write import Writer, open_writer, output_kind
 from mphil.trust.ood import VERDICTS
@@ -139,7 +139,7 @@ def _weights(predictor: Predictor) -> str:
 
 def _screen(
     predictor: Predictor,
-    source: Source,
+    source: TableSource,
     writer: Writer,
     summary: Summary,
     workers: int | Crew | None,

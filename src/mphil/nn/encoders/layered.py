@@ -40,8 +40,16 @@ class Layered(Encoder):
     ) -> Tensor:
         weight = message_weight(batch, edge_weight, node_weight)
         h = self.begin(batch, x)
-        last = len(self.layers) - 1
-        for number, (layer, norm) in enumerate(zip(self.layers, self.norms, strict=True)):
-            h = norm(layer(h, batch.edge_index, weight, batch.edge_attr))
-            h = self.dropout(h.relu() if number < last or last == 0 else h)
+        for number in range(len(self.layers)):
+            h = self.round(number, h, batch.edge_index, weight, batch.edge_attr)
         return h
+
+    def round(self, number: int, h: Tensor, edge_index: Tensor, *edges: Tensor | None) -> Tensor:
+        """One layer, called with `h`, `edge_index` and `edges`, its normalisation, ReLU and dropout."""
+        h = self.norms[number](self.layers[number](h, edge_index, *edges))
+        out: Tensor = self.dropout(h.relu() if self.relu_after(number) else h)
+        return out
+
+    def relu_after(self, number: int) -> bool:
+        """Whether a layer is followed by a ReLU: all but the last of several."""
+        return number < len(self.layers) - 1 or len(self.layers) == 1

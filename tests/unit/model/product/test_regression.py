@@ -7,7 +7,7 @@ import pytest
 
 from mphil.errors import IntegrityError, UsageError
 from mphil.explain.levels import Levels
-from mphil.explain.report import Rows, write_report
+from mphil.explain.report import RowsToExplain, write_report
 from mphil.explain.rows import explain_rows
 from mphil.model.bundle import read_bundle
 from mphil.model.predictor import Predictor
@@ -104,7 +104,7 @@ def test_explanations(product, tmp_path):
     part = explained.explanations[0].substructures[0]
     assert part.measured
     assert part.effect == abs(part.drop)
-    report = write_report(predictor, Rows(SMILES[:2], "two"), tmp_path / "why", progress=False)
+    report = write_report(predictor, RowsToExplain(SMILES[:2], "two"), tmp_path / "why", progress=False)
     page = (report.folder / "index.html").read_text()
     for words in ("3 levels for weight", "of the predicted number when the part is hidden", "in domain"):
         assert words in page

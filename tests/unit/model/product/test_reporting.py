@@ -37,7 +37,7 @@ def test_all_five_principles(found):
 
 
 def test_fields_are_filled_from_the_bundle(made, found):
-    fields = {name: text for one in found for name, text in one.fields}
+    fields = {name: text for one in found for name, text in one.facts}
     assert fields["2.1 Endpoint"] == "active"
     assert fields["1.3 Identifier of the bundle (SHA-256)"] == read_bundle(made.path).digest
     assert fields["3.7 Seed"] == "0"
@@ -52,7 +52,7 @@ def test_goodness_of_fit_by_hand(made, found):
     known = references.labels[:, 0] == references.labels[:, 0]
     expected = roc_auc(said[known], references.labels[known, 0].astype(float))
     assert training_fit(predictor) == pytest.approx(expected)
-    fields = {name: text for one in found for name, text in one.fields}
+    fields = {name: text for one in found for name, text in one.facts}
     assert fields["5.3 Goodness-of-fit"] == f"ROC-AUC {expected:.3f} on the training rows"
 
 

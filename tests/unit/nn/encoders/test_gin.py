@@ -15,8 +15,8 @@ from mphil.config import EncoderConfig
 from mphil.graphs.features import Features
 from mphil.graphs.store import Batch, GraphStore
 from mphil.nn.dropout import Dropout
-from mphil.nn.encoders import Encoder, build_encoder
-from mphil.nn.encoders import gin as encoder_module
+from mphil.nn.encoders import Encoder, blocks, build_encoder
+from mphil.nn.encoders import fast_gin as encoder_module
 from mphil.nn.encoders.blocks import BatchNorm, CodeEmbedding, mlp
 from mphil.nn.fast.library import products_pay, status
 from mphil.nn.fast.linear import thin_linear
@@ -250,7 +250,7 @@ def test_batch_norm_is_the_usual_one_from_two_rows_on():
 def test_batch_norm_counts_a_row_as_often_as_it_is_told(loops, monkeypatch):
     """With the compiled loops, if there are any, and without them."""
     if not loops:
-        monkeypatch.setattr(encoder_module, "kernels", lambda like: None)
+        monkeypatch.setattr(blocks, "kernels", lambda like: None)
     rows, counts = torch.randn(3, 4, dtype=torch.float64), torch.tensor([1, 5, 2])
     ours, plain = BatchNorm(4).double(), nn.BatchNorm1d(4).double()
     close(ours(rows, counts).repeat_interleave(counts, 0), plain(rows.repeat_interleave(counts, 0)))
