@@ -21,12 +21,14 @@ from mphil.cli import app
 from mphil.config import EncoderConfig, TrainConfig, keyword_arguments
 from mphil.errors import DataError, IntegrityError, Stopped, UsageError
 from mphil.lab.cells import Request
-from mphil.lab.records import read_folder
+from mphil.lab.records import FAILED, NEEDED, read_folder
 from mphil.lab.report.document import Document, ReportTable
 from mphil.lab.report.markdown import table_text
 from mphil.lab.report.write import make_document
 from mphil.methods import METHODS
 from mphil.methods.base import summary
+from mphil.model.bundle.contents import BundleConfig, Member, MoleculeReading, References, Trust
+from mphil.model.bundle.manifest import FORMAT, KNOWN, MANIFEST, REQUIRED
 from mphil.provenance import NUMERICS
 
 FOLDER = Path(__file__).parent / "reference"
@@ -339,10 +341,108 @@ def errors() -> str:
     )
 
 
+RECORD_FIELDS = {
+    "kind": "`run`, `refused` (the method is not defined for the benchmark) or `failed`",
+    "cell": "hash of all settings, seed, share of the graphs and numerics: the identity of the run",
+    "setting": "the same without the seed: runs of one setting are averaged",
+    "numerics": "version of everything that decides a number",
+    "suite": "suite that asked for it first",
+    "row": "row of the table",
+    "benchmark": "name of the benchmark",
+    "method": "name of the method",
+    "seed": "seed of training",
+    "selection": "rule of the suite",
+    "budget": "name, epochs, and shares of the training graphs and of the others",
+    "command": "repeats the run",
+    "commit": "of the checkout; null for an installed package",
+    "dirty": "whether there were uncommitted changes; null likewise",
+    "metric": "what the scores are",
+    "selections": "for each rule the chosen epoch and the scores of all parts there",
+    "last": "the same for the last epoch",
+    "last5": "mean scores of the last five epochs",
+    "earlier_stages": "what stages before the main one reported",
+    "seeds": "seeds of training and of the data",
+    "config": "all settings with their defaults filled in",
+    "fingerprint": "hash of the settings that decide the result, and of the data",
+    "data_digest": "hash of the graphs",
+    "split_digest": "hash of the parts",
+    "notes": "what was said before training, such as a schedule that is shortened",
+    "parameters": "numbers in the network",
+    "seconds": "on the clock",
+    "cpu_seconds": "of the processor",
+    "versions": "of Python and the packages",
+    "code": "hash of the sources that decide numbers",
+    "path": "`compiled` loops or the `plain` path",
+    "machine": "system, processor, instructions, compiler, cores, threads, processes",
+    "history": "scores of every epoch, part by part",
+    "probes": "measurements on the trained model that the suite asks for",
+    "weights": "SHA-256 of the weights",
+    "reason": "of a refusal: why",
+    "error": "of a failure: what was raised",
+}
+
+
+def records() -> str:
+    """The fields of a record, as they stand in a committed one."""
+    example = json.loads((RECORDS / "repeat.jsonl").read_text().splitlines()[0])
+    shown = {name: example[name] for name in ("cell", "suite", "selections", "budget", "machine")}
+    lines = [row("field", "in", "meaning"), row("---", "---", "---")]
+    for name in dict.fromkeys([*example, *(field for fields in NEEDED.values() for field in fields)]):
+        kinds = [kind for kind, fields in NEEDED.items() if name in fields]
+        where = "all" if len(kinds) == len(NEEDED) else ", ".join(kinds) or "run, not always"
+        lines.append(row(f"`{name}`", where, RECORD_FIELDS[name]))
+    return "\n".join(
+        [
+            "# Records\n",
+            "A record is the line of JSON that a finished run of the lab leaves in `benchmarks/results/SUITE.jsonl`, "
+            "or that [`mphil.study`](../how-to/lab.md#a-comparison-in-python) leaves in its folder. Failures are in "
+            f"`SUITE{FAILED}`. Records of other numerics than {NUMERICS} are not used.\n",
+            *lines,
+            "",
+            f"Example: `{example['command']}`\n",
+            "```json",
+            json.dumps(shown, indent=1),
+            "```",
+        ]
+    )
+
+
+BUNDLE_FILES = {
+    "model.safetensors": "weights of the (first) network",
+    "committee.safetensors": "weights of further networks, and trees as plain arrays",
+    "config.json": "what the model is; below",
+    "trust.json": "calibration, conformal thresholds or intervals, bands; below",
+    "references.safetensors": "the training graphs; below",
+    "references.csv.gz": "SMILES and names of the training molecules",
+    "held_out.safetensors": "the rows that `trust.json` was fitted on",
+    "metrics.json": "scores, for people and machines",
+    "card.html": "the page that describes the model",
+}
+
+
+def bundle() -> str:
+    """The files of a bundle, and what is in those that a program reads."""
+    files = [row("file", "always there", "contents"), row("---", "---", "---")]
+    files += [row(f"`{name}`", "yes" if name in REQUIRED else "", BUNDLE_FILES[name]) for name in sorted(KNOWN)]
+    files.append(row(f"`{MANIFEST}`", "yes", "format, and size and SHA-256 of every other file"))
+    pages = ["# Bundle format\n", f"Format {FORMAT}. Nothing in a bundle is a program; no pickles.\n", *files, ""]
+    for title, kind in (
+        ("config.json", BundleConfig),
+        ("config.json, `molecules`", MoleculeReading),
+        ("config.json, a member of `committee`", Member),
+        ("trust.json", Trust),
+        ("references", References),
+    ):
+        doc = inspect.getdoc(kind) or ""
+        pages += [f"## {title}\n", f"{doc.splitlines()[0]}\n", row("key", "meaning"), row("---", "---")]
+        pages += [row(f"`{name}`", text) for name, text in argument_texts(doc).items()] + [""]
+    return "\n".join(pages)
+
+
 def pages(names: Iterable[str] = METHODS) -> dict[str, str]:
     """File name to its text; methods other than these are left out."""
     texts = {"methods": methods(names), "benchmarks": benchmarks(), "settings": settings(), "commands": commands()}
-    texts |= {"errors": errors()}
+    texts |= {"errors": errors(), "records": records(), "bundle": bundle()}
     texts |= {"results": results(), "faithfulness": faithfulness()}
     texts |= {"speed": speed(), "screening": screening()}
     return {f"{name}.md": NOTE + re.sub(r"\n{3,}", "\n\n", text).strip() + "\n" for name, text in texts.items()}

@@ -136,6 +136,16 @@ def cut(after: int) -> Callable[[Exchange], None]:
     return behave
 
 
+def stuck(after: int) -> Callable[[Exchange], None]:
+    """Begins at the beginning whatever is asked, promises everything, and ends after so many bytes."""
+
+    def behave(exchange: Exchange) -> None:
+        exchange.head_of_rest(0)
+        exchange.wfile.write(exchange.publisher.content[:after])
+
+    return behave
+
+
 def held(after: int) -> Callable[[Exchange], None]:
     """Falls silent after so many bytes."""
 

@@ -246,9 +246,9 @@ class _Download:
             same, validator = note["url"] == self.url, note["validator"]
         except (OSError, ValueError, TypeError, KeyError):
             return {}
-        # A weak tag promises the same meaning, not the same bytes.
-        usable = isinstance(validator, str) and not validator.startswith("W/")
-        if not same or not (usable or resume_blindly):
+        # A weak tag promises the same meaning, not the same bytes; another address knows nothing of the tag.
+        usable = same and isinstance(validator, str) and not validator.startswith("W/")
+        if not (usable or resume_blindly):
             return {}
         return {"Range": f"bytes={self._arrived()}-"} | ({"If-Range": validator} if usable else {})
 

@@ -44,7 +44,7 @@ class Seen:
         """What a molecule has that was not seen, in words.
 
         Example:
-            >>> Seen.of(["CCO", "c1ccccc1"]).missing("C[Si](C)(C)c1ccncc1")
+            >>> Seen.of(["CCO", "c1ccccc1N"]).missing("C[Si](C)(C)c1ccncc1")
             ['no training molecule has the element Si', 'no training molecule has the ring system pyridine']
         """
         elements, rings = contents(smiles)

@@ -1,4 +1,4 @@
-"""`mphil benchmarks`: list, show."""
+"""`mphil benchmarks`: list, show, fetch."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ verb = typer.Typer(no_args_is_help=False, invoke_without_command=True)
 
 
 def add_to(app: typer.Typer) -> None:
-    app.add_typer(verb, name="benchmarks", help="List the benchmarks, or show one.")
+    app.add_typer(verb, name="benchmarks", help="List the benchmarks, show one, or fetch its files.")
 
 
 @verb.callback(epilog="Example: mphil benchmarks show good-motif-basis --draw motif.html")
@@ -26,7 +26,7 @@ def benchmarks(
     plugin: Plugins = None,
     json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False,
 ) -> None:
-    """List all benchmarks; `mphil benchmarks show NAME` describes one."""
+    """List all benchmarks; `show NAME` describes one, `fetch NAME` brings its files."""
     if context.invoked_subcommand is None:
         list_all(json=json)
 
@@ -53,7 +53,7 @@ def list_all(
         return
     rows = []
     for entry in entries:
-        files = [s.file + (", which is downloaded when it is used" if s.url else "") for s in missing[entry.name]]
+        files = [s.file + (", which is downloaded when it is used" if s.urls else "") for s in missing[entry.name]]
         rows.append(
             [entry.name, "needs file" if files else "ready", "\n".join([entry.summary, *(f"needs {f}" for f in files)])]
         )
@@ -108,6 +108,46 @@ def show_one(
     show.table(header, rows, title=f"{facts['task']}, {facts['metric']}")
     if draw:
         typer.echo(f"drawings: {draw}")
+
+
+@verb.command("fetch", epilog="Example: mphil benchmarks fetch good-hiv-scaffold good-pcba-size")
+def fetch(
+    names: Annotated[list[str], typer.Argument(metavar="NAME...", help="Names of benchmarks.")],
+    plugin: Plugins = None,
+) -> None:
+    """Bring the files of benchmarks into the data folder, or say how to get them by hand.
+
+    The addresses of a file are tried in turn; a download that breaks off is resumed, and counts only when its checksum
+    is right. Files that are there are checked.
+    """
+    from mphil.benchmarks import BENCHMARKS
+    from mphil.errors import DataError, IntegrityError
+
+    needs = {name: BENCHMARKS[name].needs for name in names}
+    for name in (name for name, files in needs.items() if not files):
+        typer.echo(f"{name} is generated; there is nothing to fetch")
+    faults = []
+    for source in dict.fromkeys(file for files in needs.values() for file in files):
+        try:
+            _fetch_one(source)
+        except (DataError, IntegrityError) as error:
+            faults.append(error)
+    if faults:
+        raise type(faults[0])("\n\n".join(map(str, faults)))
+
+
+def _fetch_one(name: str) -> None:
+    from mphil.benchmarks.sources import SOURCES, find, locate
+
+    source, there = SOURCES[name], find(name)
+    found = locate(source, tell=lambda text: typer.echo(text, err=True))
+    size = found.path.stat().st_size
+    if found.verified:
+        typer.echo(f"{found.path}: {'there' if there else 'downloaded'}, {size:,} bytes, the checksum is right")
+        return
+    typer.echo(f"{found.path}: {'there' if there else 'downloaded'}, {size:,} bytes, not verified")
+    known = "another one was accepted" if source.sha256 else "no checksum of the published file is known"
+    typer.echo(f"warning: {known}; sha256 of this one is {found.sha256}, which every result records", err=True)
 
 
 def _environments(sizes: dict[str, int]) -> str:

@@ -9,14 +9,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.publisher import answering, published
+from tests.publisher import answering, cut, published, stuck
 
 from mphil.benchmarks.sources import SOURCES, Source, data_folder, find, locate
 from mphil.errors import DataError, IntegrityError, UnknownName
 
 CONTENT = b"smiles,active\nCCO,1\n"
 SHA = hashlib.sha256(CONTENT).hexdigest()
-TOY = Source("toy", "toy.csv", len(CONTENT), SHA, None, "the Toy Society", "CC0", "toys")
+TOY = Source("toy", "toy.csv", len(CONTENT), SHA, (), "the Toy Society", "CC0", "toys")
 AT_HAND = {
     "hiv": "moleculenet/HIV.csv",
     "muv": "moleculenet/muv.csv.gz",
@@ -61,8 +61,10 @@ class TestRegistry:
         assert (source.size is None) == (source.sha256 is None)
         for sha256 in (source.sha256 or "0" * 64, *source.also):
             assert re.fullmatch("[0-9a-f]{64}", sha256)
-        assert source.url is None or source.url.startswith("https://")
-        assert source.url is None or source.url.endswith("/" + source.file)
+        assert len(source.urls) == len(set(source.urls)) != 1, "an address may die: there must be another"
+        for url in source.urls:
+            assert url.startswith("https://")
+            assert "github" not in url or re.search("/[0-9a-f]{40}/", url), "a branch may change"
 
     def test_no_two_entries_claim_one_file(self):
         claimed = [(s.folder, name) for s in map(SOURCES.__getitem__, SOURCES) for name in (s.file, *s.other_names)]
@@ -157,7 +159,7 @@ class TestMissing:
         )
         assert names(folder) == []
 
-    @pytest.mark.parametrize("name", [name for name in SOURCES if SOURCES[name].url is None])
+    @pytest.mark.parametrize("name", [name for name in SOURCES if not SOURCES[name].urls])
     def test_message_of_every_source(self, folder, name):
         source = SOURCES[name]
         with pytest.raises(DataError) as error:
@@ -215,7 +217,7 @@ class TestWrong:
 class TestDownload:
     def test_once(self, folder):
         with published(CONTENT) as publisher:
-            source = replace(TOY, url=publisher.url)
+            source = replace(TOY, urls=(publisher.url,))
             assert find(source) is None
             assert locate(source) == locate(source)
             assert len(publisher.asked) == 1
@@ -225,32 +227,32 @@ class TestDownload:
     def test_not_when_it_is_there(self, folder):
         put(folder / "toy.csv")
         with published(CONTENT) as publisher:
-            locate(replace(TOY, url=publisher.url))
+            locate(replace(TOY, urls=(publisher.url,)))
             assert publisher.asked == []
 
     def test_a_wrong_file_is_not_replaced(self, folder):
         path = put(folder / "toy.csv", b"mine")
         with published(CONTENT) as publisher, pytest.raises(IntegrityError):
-            locate(replace(TOY, url=publisher.url))
+            locate(replace(TOY, urls=(publisher.url,)))
         assert path.read_bytes() == b"mine"
         assert publisher.asked == []
 
     def test_of_another_file(self, folder):
         with published(CONTENT[::-1]) as publisher, pytest.raises(IntegrityError) as error:
-            locate(source := replace(TOY, url=publisher.url))
+            locate(source := replace(TOY, urls=(publisher.url,)))
         assert str(error.value).startswith(f"toy.csv is missing: {publisher.url} gave another file")
         assert source.instructions() in str(error.value)
         assert names(folder) == []
 
     def test_of_another_file_that_is_accepted(self, folder):
         with published(b"another") as publisher:
-            located = locate(replace(TOY, url=publisher.url), accept_any=True)
+            located = locate(replace(TOY, urls=(publisher.url,)), accept_any=True)
         assert located.path.read_bytes() == b"another"
         assert not located.verified
 
     def test_in_vain(self, folder):
         with published(CONTENT, behaviour=answering(404)) as publisher, pytest.raises(DataError) as error:
-            locate(source := replace(TOY, url=publisher.url))
+            locate(source := replace(TOY, urls=(publisher.url,)))
         told = str(error.value)
         assert told.startswith(
             f"toy.csv is missing: cannot download {publisher.url}: the server answered 404 Not Found"
@@ -261,8 +263,67 @@ class TestDownload:
     def test_nowhere_to_save_it(self, folder, monkeypatch):
         monkeypatch.setenv("MPHIL_DATA", str(put(folder / "file")))
         with published(CONTENT) as publisher, pytest.raises(DataError, match="toy.csv is missing and cannot be saved"):
-            locate(replace(TOY, url=publisher.url))
+            locate(replace(TOY, urls=(publisher.url,)))
         assert publisher.asked == []
+
+
+class TestSeveralAddresses:
+    @pytest.fixture(autouse=True)
+    def impatient(self, monkeypatch):
+        monkeypatch.setattr("mphil.benchmarks.fetch.time.sleep", lambda seconds: None)
+
+    def test_dead_then_truncated_then_good(self, folder):
+        told = []
+        with (
+            published(CONTENT, behaviour=answering(404)) as dead,
+            published(CONTENT, behaviour=stuck(7)) as truncated,
+            published(CONTENT) as good,
+        ):
+            source = replace(TOY, urls=(dead.url, truncated.url, good.url))
+            located = locate(source, tell=told.append)
+        assert (located.path.read_bytes(), located.verified) == (CONTENT, True)
+        assert good.asked == [("/file", "bytes=7-", None)], "what the second had sent is not asked for again"
+        assert [line.split(": ")[0] for line in told] == [f"cannot download {one.url}" for one in (dead, truncated)]
+        assert names(folder) == ["toys/toy.csv"]
+
+    def test_nobody_listens_at_the_first(self, folder):
+        with published(CONTENT) as gone:
+            pass
+        with published(CONTENT) as good:
+            assert locate(replace(TOY, urls=(gone.url, good.url))).verified
+
+    def test_pieces_that_do_not_fit_are_brought_again(self, folder):
+        with published(b"x" * len(CONTENT), behaviour=stuck(7)) as other, published(CONTENT) as good:
+            assert locate(replace(TOY, urls=(other.url, good.url))).verified
+        assert [asked[1] for asked in good.asked] == ["bytes=7-", None]
+
+    def test_without_a_checksum_pieces_are_not_mixed(self, folder):
+        with published(b"x" * len(CONTENT), behaviour=stuck(7)) as other, published(CONTENT) as good:
+            located = locate(replace(TOY, urls=(other.url, good.url), size=None, sha256=None))
+        assert located.path.read_bytes() == CONTENT
+        assert good.asked == [("/file", None, None)]
+
+    def test_resumed_after_a_cut(self, folder):
+        with published(CONTENT, behaviour=cut(8)) as publisher:
+            assert locate(replace(TOY, urls=(publisher.url,))).verified
+        assert [asked[1] for asked in publisher.asked] == [None, "bytes=8-", "bytes=16-"]
+
+    def test_another_file_everywhere(self, folder):
+        with published(b"one") as one, published(b"other") as other, pytest.raises(IntegrityError) as error:
+            locate(source := replace(TOY, size=None, urls=(one.url, other.url)))
+        assert f"{one.url} gave another file" in str(error.value)
+        assert f"{other.url} gave another file" in str(error.value)
+        assert source.instructions() in str(error.value)
+        assert names(folder) == []
+
+    def test_another_file_here_and_nothing_there(self, folder):
+        with (
+            published(b"one") as one,
+            published(CONTENT, behaviour=answering(404)) as other,
+            pytest.raises(DataError, match="404 Not Found"),
+        ):
+            locate(replace(TOY, size=None, urls=(one.url, other.url)))
+        assert names(folder) == []
 
 
 def test_fixture_shows_the_folder_to_the_code(shared_data):
