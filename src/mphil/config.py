@@ -100,8 +100,8 @@ class TrainConfig(Settings):
             `mphil evaluate` scores the others later.
         eval_batch_size: graphs in an evaluation batch.
         checkpoint_minutes: save inside an epoch after this time; the end of an epoch always saves.
-        threads: processor threads that share the work of the compiled loops, 0 = what suits the machine, at most two; no
-            number changes a result.
+        threads: processor threads that share the work of the compiled loops, 0 = as many as there are cores, at most
+            two; no number changes a result.
         device: where tensors live, such as `cpu` or `cuda:0`.
         loggers: where the epochs are logged beside the run's own files: `tensorboard`, `wandb`, `mlflow`.
     """

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 
 import torch
 from torch import Tensor
@@ -13,6 +14,8 @@ from mphil.nn.fast.library import kernels
 
 MOST_UNASKED = 2
 """Threads of a training when nobody names a number: as many as were measured."""
+
+_PROCESSES = ContextVar("processes", default=1)
 
 
 @contextmanager
@@ -53,6 +56,16 @@ def shared_loops(threads: int, like: Tensor) -> Iterator[None]:
         library.set_threads(before)
 
 
+@contextmanager
+def divided_cores(processes: int) -> Iterator[None]:
+    """Inside, so many processes train at the same time, and a training leaves the others their cores."""
+    before = _PROCESSES.set(processes)
+    try:
+        yield
+    finally:
+        _PROCESSES.reset(before)
+
+
 def usable_cores() -> int:
     """Processors that this process may use: those it may run on and, if it is set, at most `OMP_NUM_THREADS`.
 
@@ -65,4 +78,4 @@ def usable_cores() -> int:
 
 def loop_threads(asked: int) -> int:
     """Threads for the compiled loops of a training: the number asked for or, for 0, what suits the machine."""
-    return asked or min(MOST_UNASKED, usable_cores())
+    return asked or max(1, min(MOST_UNASKED, usable_cores() // _PROCESSES.get()))
