@@ -97,12 +97,12 @@ def trained_beside(work: Work, data: Benchmark, processes: int) -> Iterator[Besi
     context = multiprocessing.get_context("fork")
     with divided_cores(count + 1):
         for _ in range(count):
-            helper = context.Process(target=_help, args=(beside, alive, said), daemon=True)
+            begun = context.Process(target=_help, args=(beside, alive, said), daemon=True)
             with warnings.catch_warnings():
                 # Newer versions of Python warn of threads, which other libraries keep, and which do nothing meanwhile.
                 warnings.simplefilter("ignore", DeprecationWarning)
-                helper.start()
-            beside.helpers.append(helper)
+                begun.start()
+            beside.helpers.append(begun)
         os.close(said[1])
         listener = threading.Thread(target=_listen, args=(beside, said[0]), daemon=True)
         listener.start()
