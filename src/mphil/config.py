@@ -100,7 +100,8 @@ class TrainConfig(Settings):
             `mphil evaluate` scores the others later.
         eval_batch_size: graphs in an evaluation batch.
         checkpoint_minutes: save inside an epoch after this time; the end of an epoch always saves.
-        threads: processor threads of the compiled loops, at present one at most; no number changes a result.
+        threads: processor threads that share the work of the compiled loops, 0 = as many as there are cores, at most
+            two; no number changes a result.
         device: where tensors live, such as `cpu` or `cuda:0`.
         loggers: where the epochs are logged beside the run's own files: `tensorboard`, `wandb`, `mlflow`.
     """
@@ -127,7 +128,7 @@ class TrainConfig(Settings):
     scored: Literal["all", "validation"] = "all"
     eval_batch_size: int = Field(1024, ge=1)
     checkpoint_minutes: float = Field(5.0, ge=0)
-    threads: int = Field(1, ge=1)
+    threads: int = Field(0, ge=0, le=64)
     device: str = "cpu"
     loggers: tuple[Literal["tensorboard", "wandb", "mlflow"], ...] = ()
 

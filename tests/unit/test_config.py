@@ -57,7 +57,7 @@ class TestSettings:
 
     @pytest.mark.parametrize(
         "wrong",
-        [{"epochs": 0}, {"batch_size": 0}, {"lr": 0}, {"clip": -1}, {"threads": 0}, {"patience_on": "ood_test"}],
+        [{"epochs": 0}, {"batch_size": 0}, {"lr": 0}, {"clip": -1}, {"threads": -1}, {"patience_on": "ood_test"}],
         ids=str,
     )
     def test_refuse_values_that_make_no_training(self, wrong):

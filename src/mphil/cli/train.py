@@ -163,6 +163,7 @@ def _train_file(
     from mphil.model.product import prepare, train_product
     from mphil.model.product.defaults import METHOD
     from mphil.model.product.place import check_free
+    from mphil.nn.threads import usable_cores
     from mphil.training.distributed import launched
 
     if launched():
@@ -175,7 +176,7 @@ def _train_file(
     if not json:
         _print_data(file, prepared, folder)
     try:
-        product = train_product(prepared, folder, members=members, baselines=baselines)
+        product = train_product(prepared, folder, members=members, baselines=baselines, processes=usable_cores())
     except KeyboardInterrupt:
         raise Stopped("stopped; everything so far is saved. Give the same command again to go on.") from None
     if json:

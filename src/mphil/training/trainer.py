@@ -24,7 +24,7 @@ from mphil.graphs.store import Batch
 from mphil.graphs.transforms import drop_edges
 from mphil.methods.base import Method, Parts, Progress
 from mphil.nn import world
-from mphil.nn.threads import one_thread
+from mphil.nn.threads import loop_threads, one_thread, shared_loops
 from mphil.training.averaging import BATCHES, Average, put_back, renormalise
 from mphil.training.callbacks import Callback
 from mphil.training.checkpoint import Checkpoints, flatten_optimizer, restore_optimizer
@@ -121,7 +121,8 @@ class Trainer:
         An interrupt (Ctrl-C, SIGTERM) is passed on as soon as the present step is done and saved.
         """
         self._cpu_clock = process_time()
-        with Interrupt() as interrupt, kept_memory(), one_thread():
+        threads = shared_loops(loop_threads(self.config.threads), next(self.method.parameters()))
+        with Interrupt() as interrupt, kept_memory(), one_thread(), threads:
             if not self._finished():
                 self._seed("prepare")
                 self.method.train()

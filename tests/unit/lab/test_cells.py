@@ -54,7 +54,7 @@ class TestExpansion:
         assert settings["benchmark"] == {"name": "good-motif-basis", "seed": 0, "graphs": 200}
         assert settings["method"]["name"] == "erm"
         assert settings["encoder"] == {"width": 8, "layers": 2}
-        assert (settings["train"]["epochs"], settings["train"]["lr"], settings["train"]["threads"]) == (1, 1e-3, 1)
+        assert (settings["train"]["epochs"], settings["train"]["lr"], settings["train"]["threads"]) == (1, 1e-3, 0)
 
     def test_later_layers_win(self, tmp_path):
         (tmp_path / "erm-good-motif-basis.toml").write_text("[train]\nlr = 0.5\nbatch_size = 7\nepochs = 9\n")

@@ -12,6 +12,7 @@ from tests.toys import SMALL, Brittle, install, small_benchmark, with_labels, wi
 import mphil
 from mphil.errors import DataError, IntegrityError, UnknownName, UsageError
 from mphil.graphs.split import PARTS, TESTS
+from mphil.model.bundle.folder import weights_digest
 from mphil.nn.fast.library import path_taken
 from mphil.provenance import NUMERICS, code_digest, machine
 from mphil.training import run as run_module
@@ -334,21 +335,47 @@ def test_other_numerics_are_another_run(motif, monkeypatch):
     assert fingerprint(config, motif) != before
 
 
-@pytest.mark.parametrize("method", ["erm", "mphil", "gsat"])
-def test_threads_change_no_bit(motif, method):
+@pytest.fixture(scope="module")
+def several_bands():
+    """A benchmark and settings whose batches have more rows than one thread takes at once."""
+    return mphil.benchmark("good-motif-basis", graphs=200), SMALL | {
+        "train": SMALL["train"] | {"batch_size": 60, "epochs": 2},
+        "encoder": {"width": 64, "layers": 2},
+    }
+
+
+@pytest.mark.parametrize("method", ["erm", "mphil", "mphil+", "gsat"])
+def test_threads_change_no_bit(several_bands, method):
+    data, settings = several_bands
     before = torch.get_num_threads()
     runs = []
-    for threads in (1, 2):
+    for threads in (1, 2, 3):
         torch.set_num_threads(threads)
         try:
-            settings = small(epochs=1)
-            settings["train"]["threads"] = threads
-            runs.append(mphil.train(motif, method, **settings))
+            runs.append(mphil.train(data, method, **settings | {"train": settings["train"] | {"threads": threads}}))
             assert torch.get_num_threads() == threads
         finally:
             torch.set_num_threads(before)
-    one, two = runs
-    assert one.scores == two.scores
-    assert one.result["machine"]["threads"] == two.result["machine"]["threads"] == 1
-    weights = two.method.state_dict()
-    assert all(torch.equal(tensor, weights[name]) for name, tensor in one.method.state_dict().items())
+    assert len({weights_digest(run.method.state_dict()) for run in runs}) == 1
+    assert runs[0].scores == runs[1].scores == runs[2].scores
+    assert {run.result["machine"]["threads"] for run in runs} == {1}
+
+
+def test_a_run_goes_on_with_other_threads(several_bands, tmp_path):
+    data, settings = several_bands
+
+    class Cut(mphil.Callback):
+        def on_epoch(self, history, progress):
+            if len(history) == 2:
+                raise KeyboardInterrupt
+
+    def run(threads, folder, **more):
+        train = settings["train"] | {"threads": threads}
+        return mphil.train(data, "erm", out=folder, **more, **settings | {"train": train})
+
+    whole = run(1, tmp_path / "whole")
+    with pytest.raises(KeyboardInterrupt):
+        run(2, tmp_path / "cut", callbacks=[Cut()])
+    again = run(3, tmp_path / "cut", resume=True)
+    assert weights_digest(again.method.state_dict()) == weights_digest(whole.method.state_dict())
+    assert again.scores == whole.scores

@@ -21,9 +21,17 @@ from mphil.methods.base import METHODS, build_method, resolve_hyperparameters
 from mphil.model.bundle import Bundle, write_bundle
 from mphil.model.committee.fitting import TREE_KINDS
 from mphil.model.product.assembly import Prepared, Rule, assemble
+from mphil.model.product.beside import trained_beside
 from mphil.model.product.defaults import ARGUMENTS, ENCODER, METHOD, train_defaults
 from mphil.model.product.forest import forest_scores
-from mphil.model.product.members import BASELINE, check_members, train_members, train_trees
+from mphil.model.product.members import (
+    BASELINE,
+    check_members,
+    folder_name,
+    network_configs,
+    train_members,
+    train_trees,
+)
 from mphil.model.product.place import ISSUES, PARTS, held, issue_table, parts_table
 from mphil.progress import row_bar
 from mphil.tables.pool import SMALL
@@ -139,7 +147,9 @@ def _can_choose(data: Benchmark, part: Part) -> bool:
     return bool(len(y)) and score(torch.zeros(len(y), data.task.n_outputs), y, data.task) is not None
 
 
-def train_product(prepared: Prepared, out: Path, *, members: int = 0, baselines: bool = True) -> Product:
+def train_product(
+    prepared: Prepared, out: Path, *, members: int = 0, baselines: bool = True, processes: int = 1
+) -> Product:
     """Train the method alone or in a committee, learn what to trust, and write `out/bundle`.
 
     The runs are in `out/METHOD` and go on where they stopped, and trees that are there are kept; everything else is
@@ -151,6 +161,7 @@ def train_product(prepared: Prepared, out: Path, *, members: int = 0, baselines:
         members: networks of a committee, to which forests and a boosted model are added for molecules; 0 trains one
             network alone.
         baselines: beside one network alone, also train a random forest and ERM on the same split.
+        processes: processes that train the networks of a committee at the same time; no number changes a result.
 
     Raises:
         UsageError: the folder holds something else.
@@ -179,9 +190,14 @@ def train_product(prepared: Prepared, out: Path, *, members: int = 0, baselines:
                 scores[FOREST] = _forest(fingerprints, data, config.seed)
             if config.method.name != BASELINE:
                 scores[BASELINE] = _scores(execute(_baseline(config), data, out / BASELINE, resume=True), prepared.rule)
-        run = execute(config, data, out / config.method.name, resume=True)
-        scores[config.method.name] = _scores(run, prepared.rule)
-        trained = train_members(config, data, run, out, members=members, rule=prepared.rule) if members else None
+        others = network_configs(config, members)[1:]
+        work = [(one, out / folder_name(one, config.seed)) for one in others]
+        with trained_beside(work, data, processes) as beside:
+            run = execute(config, data, out / config.method.name, resume=True)
+            scores[config.method.name] = _scores(run, prepared.rule)
+            trained = None
+            if members:
+                trained = train_members(config, data, run, out, members=members, rule=prepared.rule, beside=beside)
         bundle = assemble(prepared, run, fingerprints, scores, left_out, trained)
         write_bundle(out / BUNDLE, bundle)
     return Product(out, bundle, run)

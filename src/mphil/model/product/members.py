@@ -27,6 +27,7 @@ from mphil.model.committee.features import MoleculeFeatures
 from mphil.model.committee.fitting import TREE_KINDS, TREE_NAMES, TreeKind, fit_trees
 from mphil.model.committee.reading import read_features
 from mphil.model.committee.trees import Trees
+from mphil.model.product.beside import Beside
 from mphil.model.product.defaults import ENCODER, OTHER
 from mphil.progress import row_bar
 from mphil.training.checkpoint import Checkpoints
@@ -95,7 +96,14 @@ def network_configs(config: RunConfig, members: int) -> list[RunConfig]:
 
 
 def train_members(
-    config: RunConfig, data: Benchmark, first: Run, out: Path | None, *, members: int, rule: str
+    config: RunConfig,
+    data: Benchmark,
+    first: Run,
+    out: Path | None,
+    *,
+    members: int,
+    rule: str,
+    beside: Beside | None = None,
 ) -> Trained:
     """Train every member but the first network.
 
@@ -106,21 +114,25 @@ def train_members(
         out: folder of the training, in which finished members are found again; None keeps nothing.
         members: networks in all.
         rule: the part that chooses their epochs.
+        beside: other processes that train networks meanwhile.
     """
     found, networks = [_member(first, first.config, rule, config)], {}
-    seconds = float(first.result["seconds"])
-    for one in network_configs(config, members)[1:]:
-        run = execute(one, data, None if out is None else out / folder_name(one, config.seed), resume=True)
-        member = _member(run, one, rule, config)
-        found.append(member)
-        networks[member.name] = chosen_weights(run, rule)
-        seconds += run.result["seconds"]
-    features, trees = None, {}
+    features, trees, grown = None, {}, []
     if data.store.smiles is not None:
         features = read_features(data.store.smiles)
         for kind in TREE_KINDS:
             trees[TREE_NAMES[kind]] = _trees(kind, features, data, config.seed, out)
-            found.append(Member(name=TREE_NAMES[kind], kind=kind, seed=config.seed, weight=0))
+            grown.append(Member(name=TREE_NAMES[kind], kind=kind, seed=config.seed, weight=0))
+    done = {} if beside is None else beside.finish()
+    seconds = float(first.result["seconds"])
+    for one in network_configs(config, members)[1:]:
+        folder = None if out is None else out / folder_name(one, config.seed)
+        run = (done.get(folder) if folder else None) or execute(one, data, folder, resume=True)
+        member = _member(run, one, rule, config)
+        found.append(member)
+        networks[member.name] = chosen_weights(run, rule)
+        seconds += run.result["seconds"]
+    found += grown
     equal = [member.model_copy(update={"weight": 1 / len(found)}) for member in found]
     committee = Committee(features=FEATURES if trees else None, members=tuple(equal))
     return Trained(committee, networks, trees, features, seconds)

@@ -19,7 +19,7 @@ FOLDER = Path(__file__).parent
 """Where the sources are: `*.c`, and the header they share."""
 PACKAGED = "built"
 """Folder beside the sources for libraries that came with the package."""
-FLAGS = "-O3 -std=c11 -ffp-contract=fast -fno-math-errno -fno-trapping-math -fopenmp-simd -shared -fPIC"
+FLAGS = "-O3 -std=c11 -ffp-contract=fast -fno-math-errno -fno-trapping-math -fopenmp-simd -pthread -shared -fPIC"
 PRECISIONS = ("float", "double")
 LEVELS = {
     "x86-64-v4": "avx2 bmi1 bmi2 f16c fma movbe abm avx512f avx512bw avx512cd avx512dq avx512vl",

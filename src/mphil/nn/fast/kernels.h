@@ -1,7 +1,8 @@
 /* The loops of the fast path, in one precision: compile with -DREAL=float or -DREAL=double.
 
    Matrices are row-major; rows are contiguous and, where a `stride` is given, that many numbers apart. Indices are
-   int64, a null pointer means "not given". Nothing is allocated that is not freed, and nothing is kept between calls.
+   int64, a null pointer means "not given". Nothing is allocated that is not freed, and nothing but threads is kept
+   between calls.
    Functions that take indices check them first and return 0, or -1 when one of them is out of range.
 
    The order of every sum is fixed: it depends on the sizes alone, never on the number of threads. A loop that uses
@@ -42,6 +43,16 @@ static inline void drop(real *restrict row, const int16_t *restrict draw, int16_
 }
 
 #pragma GCC visibility push(hidden) /* not to be mistaken for functions of other libraries */
+
+/* ---- threads.c ---------------------------------------------------------------------------------------------------- */
+
+/* A piece of some work. No two threads that work at the same time have the same slot; slots are below
+   `sharing_threads`. */
+typedef void (*Task)(void *about, int64_t piece, int64_t slot);
+
+/* Do all pieces, in any order, by as many threads as this one has been given. */
+void share(Task task, void *about, int64_t pieces);
+int64_t sharing_threads(void);
 
 /* ---- products.c --------------------------------------------------------------------------------------------------- */
 
@@ -85,20 +96,28 @@ void add_marked_turned(real *out, const Marked *m, const Factor *f, int64_t out_
 
 /* ---- norms.c ------------------------------------------------------------------------------------------------------ */
 
-/* Means and sums of squares of columns while rows come in. */
+enum { BLOCK = 32 }; /* rows that are summed in the precision of the numbers; sums of blocks are added in double */
+
+/* Means and sums of squares of columns while blocks of rows come in. */
 typedef struct {
     double *mean, *squares, total;
-    real *centre, *spread;
     int64_t width;
 } Moments;
 
+/* A block: how many nodes its rows stand for, and its means and sums of squares. */
+typedef struct {
+    real *centre, *spread;
+    double nodes;
+} Block;
+
 int new_moments(Moments *m, int64_t width);
-void take_rows(Moments *m, const real *x, const real *count, int64_t stride, int64_t rows);
+void measure_block(Block *b, const real *x, const real *count, int64_t stride, int64_t rows, int64_t width);
+void join_block(Moments *m, const Block *b);
 void conclude(const Moments *m, real *columns, real *running_mean, real *running_variance, int64_t *batches,
               const real *weight, const real *bias, double eps, double momentum);
 void free_moments(const Moments *m);
 
-/* What comes back to the columns of a normalisation while rows of gradients come in. */
+/* What comes back to the columns of a normalisation while blocks of rows of gradients come in. */
 typedef struct {
     double *scale, *shift;
     real *sums, *products;
@@ -106,10 +125,9 @@ typedef struct {
 } Slopes;
 
 int new_slopes(Slopes *s, int64_t width);
-void take_gradients(Slopes *s, const real *grad, const real *x, const real *columns, int64_t grad_stride,
-                    int64_t x_stride, int64_t rows);
-void take_through_relu(Slopes *s, real *active, real *grad, const real *x, const real *columns, int64_t active_stride,
-                       int64_t stride, int64_t rows);
+void pass_relu(real *sums, real *products, real *grad, const real *x, const real *columns, int64_t stride,
+               int64_t rows, int64_t width);
+void join_slopes(const Slopes *s, const real *sums, const real *products, const real *columns);
 void settle(const Slopes *s, real *grad_affine, const real *columns, double total);
 void correct(const Slopes *s, real *grad, const real *x, const real *columns, const real *count, int64_t grad_stride,
              int64_t x_stride, int64_t rows);

@@ -39,6 +39,7 @@ SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
     "normalise_backward": (ctypes.c_int, [_POINTER] * 8 + [_INTEGER, _REAL, _INTEGER, _REAL] + [_INTEGER] * 5),
     "normalise_groups": (ctypes.c_int, [_POINTER] * 8 + [_INTEGER, _REAL, _INTEGER, _REAL] + [_INTEGER] * 6),
     "normalise_groups_backward": (ctypes.c_int, [_POINTER] * 10 + [_INTEGER, _REAL] + [_INTEGER] * 6),
+    "set_threads": (_INTEGER, [_INTEGER]),
     "random_words": (None, [_POINTER] + [_INTEGER] * 2),
     "products_pay": (ctypes.c_int, []),
     "product": (ctypes.c_int, [_POINTER] * 5 + [_INTEGER] * 7),

@@ -5,54 +5,49 @@
 
 #include "kernels.h"
 
-enum { BLOCK = 32 }; /* rows that stay in the cache between two passes over them */
-
 int new_moments(Moments *m, int64_t width) {
-    m->mean = calloc(2 * width, sizeof(double));
-    m->centre = malloc(2 * width * sizeof(real) + 1);
+    m->mean = calloc(2 * width + 1, sizeof(double));
     m->squares = m->mean + width;
-    m->spread = m->centre + width;
     m->total = 0;
     m->width = width;
-    return m->mean && m->centre ? 0 : -1;
+    return m->mean ? 0 : -1;
 }
 
-void free_moments(const Moments *m) {
-    free(m->mean);
-    free(m->centre);
-}
+void free_moments(const Moments *m) { free(m->mean); }
 
-/* Rows of x, row r counted count[r] times. Block by block, joined by the rule of Chan et al. (1979) in double: one pass
-   over the memory, and no cancellation. */
-void take_rows(Moments *m, const real *restrict x, const real *count, int64_t stride, int64_t rows) {
-    const int64_t width = m->width;
-    real *restrict centre = m->centre, *restrict spread = m->spread;
-    double *restrict mean = m->mean, *restrict squares = m->squares;
-    for (int64_t first = 0; first < rows; first += BLOCK) {
-        const int64_t last = smaller(first + BLOCK, rows);
-        double here = 0;
-        memset(centre, 0, 2 * width * sizeof(real));
-        for (int64_t r = first; r < last; r++) {
-            const real times = count ? count[r] : 1;
-            here += times;
-            for (int64_t c = 0; c < width; c++) centre[c] += times * x[r * stride + c];
-        }
-        for (int64_t c = 0; c < width; c++) centre[c] /= (real)here;
-        for (int64_t r = first; r < last; r++) {
-            const real times = count ? count[r] : 1;
-            for (int64_t c = 0; c < width; c++) {
-                const real off = x[r * stride + c] - centre[c];
-                spread[c] += times * off * off;
-            }
-        }
-        const double share = here / (m->total + here);
-        for (int64_t c = 0; c < width; c++) {
-            const double off = centre[c] - mean[c];
-            mean[c] += off * share;
-            squares[c] += spread[c] + off * off * m->total * share;
-        }
-        m->total += here;
+/* At most BLOCK rows of x, row r counted count[r] times. */
+void measure_block(Block *b, const real *restrict x, const real *count, int64_t stride, int64_t rows, int64_t width) {
+    real *restrict centre = b->centre, *restrict spread = b->spread;
+    double nodes = 0;
+    memset(centre, 0, width * sizeof(real));
+    memset(spread, 0, width * sizeof(real));
+    for (int64_t r = 0; r < rows; r++) {
+        const real times = count ? count[r] : 1;
+        nodes += times;
+        for (int64_t c = 0; c < width; c++) centre[c] += times * x[r * stride + c];
     }
+    for (int64_t c = 0; c < width; c++) centre[c] /= (real)nodes;
+    for (int64_t r = 0; r < rows; r++) {
+        const real times = count ? count[r] : 1;
+        for (int64_t c = 0; c < width; c++) {
+            const real off = x[r * stride + c] - centre[c];
+            spread[c] += times * off * off;
+        }
+    }
+    b->nodes = nodes;
+}
+
+/* Blocks are joined by the rule of Chan et al. (1979) in double: one pass over the memory, and no cancellation. */
+void join_block(Moments *m, const Block *b) {
+    const double share = b->nodes / (m->total + b->nodes);
+    const real *restrict centre = b->centre, *restrict spread = b->spread;
+    double *restrict mean = m->mean, *restrict squares = m->squares;
+    for (int64_t c = 0; c < m->width; c++) {
+        const double off = centre[c] - mean[c];
+        mean[c] += off * share;
+        squares[c] += spread[c] + off * off * m->total * share;
+    }
+    m->total += b->nodes;
 }
 
 /* The columns of a normalisation by these moments; its running statistics move towards them by the share `momentum`,
@@ -77,12 +72,16 @@ double statistics(real *restrict columns, real *restrict running_mean, real *res
                   int64_t *batches, const real *restrict x, const real *restrict weight, const real *restrict bias,
                   const real *count, double eps, double momentum, int64_t stride, int64_t rows, int64_t width) {
     Moments moments;
-    const int failed = new_moments(&moments, width);
-    if (!failed) {
-        take_rows(&moments, x, count, stride, rows);
-        conclude(&moments, columns, running_mean, running_variance, batches, weight, bias, eps, momentum);
+    real *room = malloc(2 * width * sizeof(real) + 1);
+    Block block = {room, room + width, 0};
+    const int failed = new_moments(&moments, width) || !room;
+    for (int64_t r = 0; !failed && r < rows; r += BLOCK) {
+        measure_block(&block, x + r * stride, count ? count + r : 0, stride, smaller(BLOCK, rows - r), width);
+        join_block(&moments, &block);
     }
+    if (!failed) conclude(&moments, columns, running_mean, running_variance, batches, weight, bias, eps, momentum);
     free_moments(&moments);
+    free(room);
     return failed ? -1 : moments.total;
 }
 
@@ -131,52 +130,46 @@ void free_slopes(const Slopes *s) {
     free(s->sums);
 }
 
-/* Rows of the gradient of scale * x + shift. */
-void take_gradients(Slopes *s, const real *restrict grad, const real *restrict x, const real *restrict columns,
-                    int64_t grad_stride, int64_t x_stride, int64_t rows) {
-    const int64_t width = s->width;
-    const real *mean = columns + 2 * width, *inverse = mean + width;
-    real *restrict sums = s->sums, *restrict products = s->products;
-    for (int64_t first = 0; first < rows; first += BLOCK) {
-        memset(sums, 0, 2 * width * sizeof(real));
-        for (int64_t r = first; r < rows && r < first + BLOCK; r++) {
-            const real *here = grad + r * grad_stride, *from = x + r * x_stride;
-            for (int64_t c = 0; c < width; c++) {
-                sums[c] += here[c];
-                products[c] += here[c] * (from[c] - mean[c]);
-            }
-        }
+/* Sums over a block of rows of the gradient of scale * x + shift, and of its products with x less its mean. */
+static void take_gradients(real *restrict sums, real *restrict products, const real *restrict grad,
+                           const real *restrict x, const real *restrict mean, int64_t grad_stride, int64_t x_stride,
+                           int64_t rows, int64_t width) {
+    memset(sums, 0, width * sizeof(real));
+    memset(products, 0, width * sizeof(real));
+    for (int64_t r = 0; r < rows; r++) {
+        const real *here = grad + r * grad_stride, *from = x + r * x_stride;
         for (int64_t c = 0; c < width; c++) {
-            s->shift[c] += sums[c];
-            s->scale[c] += products[c] * (double)inverse[c];
+            sums[c] += here[c];
+            products[c] += here[c] * (from[c] - mean[c]);
         }
     }
 }
 
-/* Rows of the gradient of relu(scale * x + shift). `active` gets that ReLU again; of `grad`, in place, what passes it is
-   left. */
-void take_through_relu(Slopes *s, real *restrict active, real *restrict grad, const real *restrict x,
-                       const real *restrict columns, int64_t active_stride, int64_t stride, int64_t rows) {
-    const int64_t width = s->width;
-    const real *scale = columns, *shift = scale + width, *mean = shift + width, *inverse = mean + width;
-    real *restrict sums = s->sums, *restrict products = s->products;
-    for (int64_t first = 0; first < rows; first += BLOCK) {
-        memset(sums, 0, 2 * width * sizeof(real));
-        for (int64_t r = first; r < rows && r < first + BLOCK; r++) {
-            real *to = active + r * active_stride, *here = grad + r * stride;
-            const real *from = x + r * stride;
-            for (int64_t c = 0; c < width; c++) {
-                const real value = scale[c] * from[c] + shift[c], all = here[c], back = value > 0 ? all : 0;
-                to[c] = value < 0 ? 0 : value;
-                here[c] = back;
-                sums[c] += back;
-                products[c] += back * (from[c] - mean[c]);
-            }
-        }
+/* The same of the gradient of relu(scale * x + shift); in place, what passes the ReLU is left of it. */
+void pass_relu(real *restrict sums, real *restrict products, real *restrict grad, const real *restrict x,
+               const real *restrict columns, int64_t stride, int64_t rows, int64_t width) {
+    const real *scale = columns, *shift = scale + width, *mean = shift + width;
+    memset(sums, 0, width * sizeof(real));
+    memset(products, 0, width * sizeof(real));
+    for (int64_t r = 0; r < rows; r++) {
+        real *here = grad + r * stride;
+        const real *from = x + r * stride;
         for (int64_t c = 0; c < width; c++) {
-            s->shift[c] += sums[c];
-            s->scale[c] += products[c] * (double)inverse[c];
+            const real value = scale[c] * from[c] + shift[c], all = here[c], back = value > 0 ? all : 0;
+            here[c] = back;
+            sums[c] += back;
+            products[c] += back * (from[c] - mean[c]);
         }
+    }
+}
+
+/* Add the sums of a block, in double. */
+void join_slopes(const Slopes *s, const real *restrict sums, const real *restrict products,
+                 const real *restrict columns) {
+    const real *inverse = columns + 3 * s->width;
+    for (int64_t c = 0; c < s->width; c++) {
+        s->shift[c] += sums[c];
+        s->scale[c] += products[c] * (double)inverse[c];
     }
 }
 
@@ -228,7 +221,9 @@ int normalise_backward(real *restrict grad_x, real *restrict grad_affine, const 
         for (int64_t r = first; !expand && r < first + some; r++)
             passed(grad_x + r * width, grad + r * back_stride, x + r * stride, scale, shift,
                    draws ? draws + r * width : 0, (int16_t)least, gain, floor, width);
-        take_gradients(&slopes, grad_x + first * width, x + first * stride, columns, width, stride, some);
+        take_gradients(slopes.sums, slopes.products, grad_x + first * width, x + first * stride, columns + 2 * width,
+                       width, stride, some, width);
+        join_slopes(&slopes, slopes.sums, slopes.products, columns);
     }
     if (!failed) {
         settle(&slopes, grad_affine, columns, total);

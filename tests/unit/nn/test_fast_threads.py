@@ -1,0 +1,169 @@
+"""Threads that share the work of a loop: same bits, no deadlock, and the caller's number afterwards."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import threading
+from collections.abc import Callable
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from mphil.nn import threads as threads_module
+from mphil.nn.fast.library import kernels, status
+from mphil.nn.fast.normalise import Norm
+from mphil.nn.fast.perceptron import frozen_perceptron, perceptron
+from mphil.nn.threads import divided_cores, loop_threads, shared_loops, usable_cores
+
+pytestmark = pytest.mark.skipif(status().library is None, reason=status().reason)
+LIKE = torch.empty(0)
+
+
+def layer(
+    threads: int, *, rows: int, before: int, width: int, after: int, shared: bool = False, dtype: torch.dtype
+) -> list[Tensor]:
+    """All that a layer gives: its result, running statistics, gradients, and its result in evaluation."""
+    draw = torch.Generator().manual_seed(rows + width)
+    shapes = ((rows, before), (width, before), (width,), (after, width), (after,), (width,), (width,))
+    given = [torch.randn(*shape, generator=draw, dtype=dtype).requires_grad_() for shape in shapes]
+    x, first, first_bias, last, last_bias, weight, bias = given
+    counts = torch.randint(1, 5, (rows,), generator=draw) if shared else None
+    norm = Norm(torch.zeros(width, dtype=dtype), torch.ones(width, dtype=dtype), torch.tensor(0), 0.1, 1e-5)
+    maps = (first, first_bias), (last, last_bias)
+    with shared_loops(threads, x):
+        out = perceptron(x, *maps, (weight, bias), counts, norm)
+        towards = torch.randn(out.shape, generator=draw, dtype=dtype)
+        gradients = torch.autograd.grad(out, given, towards)
+        with torch.no_grad():
+            frozen = frozen_perceptron(x, *maps, torch.stack((weight, bias)))
+    return [out.detach(), norm.running_mean, norm.running_variance, *gradients, frozen]
+
+
+def alike(left: list[Tensor], right: list[Tensor]) -> bool:
+    return all(torch.equal(one, other) for one, other in zip(left, right, strict=True))
+
+
+SIZES = {"rows": 1500, "before": 20, "width": 100, "after": 30, "dtype": torch.float32}
+
+
+@settings(max_examples=25)
+@given(
+    rows=st.integers(2, 2000),
+    before=st.integers(1, 20),
+    width=st.integers(1, 120) | st.just(700),
+    after=st.integers(1, 60),
+    shared=st.booleans(),
+    dtype=st.sampled_from([torch.float32, torch.float64]),
+    threads=st.sampled_from([2, 3, 7]),
+)
+def test_the_number_changes_no_bit(threads, **sizes):
+    assert alike(layer(1, **sizes), layer(threads, **sizes))
+
+
+def test_python_threads_at_the_same_time():
+    """One of them gets the helpers, the others work alone."""
+    expected, found = layer(1, **SIZES), []
+
+    def compute() -> None:
+        found.extend(alike(expected, layer(2, **SIZES)) for _ in range(5))
+
+    workers = [threading.Thread(target=compute) for _ in range(3)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join(60)
+    assert found == [True] * 15
+
+
+def exit_code(succeeds: Callable[[], bool]) -> int | None:
+    """Of a forked process, 0 if it succeeds; None if it does not end."""
+
+    def run() -> None:
+        torch.set_num_threads(1)
+        os._exit(0 if succeeds() else 1)
+
+    child = multiprocessing.get_context("fork").Process(target=run)
+    child.start()
+    child.join(60)
+    ended = child.exitcode
+    child.kill()
+    return ended
+
+
+def test_a_forked_process_begins_threads_of_its_own():
+    expected = layer(2, **SIZES)
+    assert exit_code(lambda: alike(expected, layer(2, **SIZES))) == 0
+    assert alike(expected, layer(2, **SIZES))
+
+
+def test_forked_while_others_work():
+    """What the threads of the parent held at that moment is not held in the child."""
+    x, first, last = (
+        torch.randn(1500, 20),
+        (torch.randn(100, 20), torch.randn(100)),
+        (torch.randn(9, 100), torch.ones(9)),
+    )
+
+    def evaluate() -> Tensor:
+        with torch.no_grad(), shared_loops(2, x):
+            return frozen_perceptron(x, first, last, torch.ones(2, 100))
+
+    expected, stop = evaluate(), threading.Event()
+
+    def keep_busy() -> None:
+        while not stop.is_set():
+            evaluate()
+
+    busy = threading.Thread(target=keep_busy)
+    busy.start()
+    try:
+        for _ in range(5):
+            assert exit_code(lambda: torch.equal(evaluate(), expected)) == 0
+    finally:
+        stop.set()
+        busy.join()
+
+
+class TestNumber:
+    def test_belongs_to_the_block_and_the_python_thread(self):
+        library = kernels(LIKE)
+        seen = []
+        with shared_loops(3, LIKE):
+            other = threading.Thread(target=lambda: seen.append(library.set_threads(1)))
+            other.start()
+            other.join()
+            with pytest.raises(ValueError, match="wrong"), shared_loops(2, LIKE):
+                raise ValueError("wrong")
+            seen.append(library.set_threads(3))
+        assert [*seen, library.set_threads(1)] == [1, 3, 1]
+
+    def test_nothing_happens_without_compiled_loops(self):
+        with shared_loops(2, torch.empty(0, dtype=torch.float16)):
+            assert kernels(LIKE).set_threads(1) == 1
+
+    @pytest.mark.parametrize(
+        ("cores", "said", "usable"),
+        [(4, None, 4), (4, "1", 1), (4, "3,2", 3), (2, "8", 2), (2, "many", 2), (2, "0", 1)],
+    )
+    def test_usable_cores(self, monkeypatch, cores, said, usable):
+        monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(cores)))
+        monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+        if said is not None:
+            monkeypatch.setenv("OMP_NUM_THREADS", said)
+        assert usable_cores() == usable
+
+    def test_a_system_that_does_not_tell(self, monkeypatch):
+        monkeypatch.delattr(os, "sched_getaffinity")
+        monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+        monkeypatch.setattr(os, "cpu_count", lambda: 6)
+        assert usable_cores() == 6
+
+    def test_chosen_for_the_machine_unless_asked_for(self, monkeypatch):
+        monkeypatch.setattr(threads_module, "usable_cores", lambda: 6)
+        assert [loop_threads(asked) for asked in (0, 1, 5)] == [2, 1, 5]
+        with divided_cores(4):
+            assert [loop_threads(asked) for asked in (0, 1, 5)] == [1, 1, 5]
