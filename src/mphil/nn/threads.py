@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from mphil.nn.fast.library import kernels
+from mphil.system import cores
 
 MOST_UNASKED = 2
 """Threads of a training when nobody names a number: as many as were measured."""
@@ -71,9 +72,8 @@ def usable_cores() -> int:
 
     A program that starts one process for each core says so by that variable.
     """
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     limit = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0]
-    return max(1, min(cores, int(limit) if limit.isdecimal() else cores))
+    return max(1, min(cores(), int(limit) if limit.isdecimal() else cores()))
 
 
 def loop_threads(asked: int) -> int:
