@@ -127,6 +127,12 @@ def report(records: Sequence[dict[str, Any]], rivals: Sequence[dict[str, Any]] =
     return "\n".join(lines)
 
 
+def summary(told: str) -> str:
+    """The means and ranks at the end of a report, under its header."""
+    lines = told.splitlines()
+    return "\n".join([*lines[:2], *(line for line in lines if line.startswith("| mean"))])
+
+
 def _by_kind(scores: Mapping[str, Any]) -> dict[str, Any]:
     """Scores under names that are the same for every seed: a second network of a method has the next one."""
     return {re.sub(r", seed \d+$", ", second", name): found for name, found in scores.items()}
