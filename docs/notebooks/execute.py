@@ -18,7 +18,7 @@ FOLDER = Path(__file__).parent
 def execute(path: Path) -> None:
     document = nbformat.read(path, as_version=4)
     with tempfile.TemporaryDirectory() as folder:
-        NotebookClient(document, timeout=600, resources={"metadata": {"path": folder}}, record_timing=False).execute()
+        NotebookClient(document, timeout=None, resources={"metadata": {"path": folder}}, record_timing=False).execute()
     document.metadata = {
         "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
         "language_info": {"name": "python"},

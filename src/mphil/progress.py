@@ -27,6 +27,10 @@ def row_bar(label: str, total: int, shown: bool) -> Iterator[Callable[[int], obj
 
 @contextmanager
 def row_counter() -> Iterator[Callable[[int], None]]:
-    """Rows read so far, where nobody knows how many there will be; told the number."""
-    with Console(stderr=True).status("reading") as status:
+    """Rows read so far, where nobody knows how many there will be; told the number. Silent without a terminal."""
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield lambda rows: None
+        return
+    with console.status("reading") as status:
         yield lambda rows: status.update(f"{rows:,} rows read")
