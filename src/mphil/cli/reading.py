@@ -7,6 +7,20 @@ from typing import Annotated
 
 import typer
 
+
+def decimal(text: str) -> float:
+    """A number of the command line, also with a decimal comma.
+
+    Example:
+        >>> decimal("6,5"), decimal("6.5")
+        (6.5, 6.5)
+    """
+    try:
+        return float(text.replace(",", "."))
+    except ValueError:
+        raise typer.BadParameter(f"{text!r} is no number; write it like 6.5") from None
+
+
 Smiles = Annotated[str | None, typer.Option(help="Column of the molecules. (default: found)")]
 Id = Annotated[str | None, typer.Option("--id", help="Column that names the rows. (default: found)")]
 Sheet = Annotated[str | None, typer.Option(help="Sheet of a workbook. (default: the first that has rows)")]
@@ -18,7 +32,10 @@ DateFormat = Annotated[
     str | None, typer.Option(help="Form of the dates to split by, such as %d/%m/%Y. (default: found)")
 ]
 Threshold = Annotated[
-    float | None, typer.Option(help="Makes classes of a measured --target: active is at or above it.")
+    float | None,
+    typer.Option(
+        parser=decimal, metavar="NUMBER", help="Makes classes of a measured --target: active is at or above it."
+    ),
 ]
 ActiveBelow = Annotated[bool, typer.Option("--active-below", help="With --threshold: active is at or below it.")]
 Standardise = Annotated[

@@ -80,8 +80,6 @@ def read_table(
         UsageError: a file or column that does not exist.
         DataError: the table cannot be read, or no row of it can be used.
     """
-    if options.threshold is not None and not options.targets:
-        raise UsageError("--threshold needs the measured column: name it with --target")
     if options.active_below and options.threshold is None:
         raise UsageError("--active-below goes with --threshold")
     if options.task == "regression" and options.threshold is not None:
@@ -91,6 +89,9 @@ def read_table(
     columns = [name for name in splits if name in table.columns or (name not in RULES and not is_file(name))]
     told: dict[str, Any] = {"smiles": options.smiles or None, "id": options.id or None}
     roles = find_roles(table, targets=options.targets, domains=columns, **told)
+    if options.threshold is not None and not options.targets and len(roles.targets) != 1:
+        found = f"{len(roles.targets)} columns look like labels" if roles.targets else "no single one is found"
+        raise UsageError(f"--threshold needs the measured column, and {found}: name it with --target")
     test = _test_table(Path(options.test), path, roles) if options.test else None
     reading: dict[str, Any] = {"standardised": options.standardise, "workers": workers, "progress": progress}
     survey = survey_table(table, roles, test=test, threshold=cut, wanted=wanted_task(options.task), **reading)

@@ -97,7 +97,7 @@ class TestTrain:
         smiles = molecules()
         values = [("7,5" if "N" in one else "<5") if i % 9 else "n.d." for i, one in enumerate(smiles)]
         table = write_table(tmp_path / "a.csv", {"smiles": smiles, "pIC50": values})
-        options = ("--target", "pIC50", "--threshold", "6.5", "--fast", "--no-baselines", "--method", "erm")
+        options = ("--target", "pIC50", "--threshold", "6,5", "--fast", "--no-baselines", "--method", "erm")
         ended = call("train", table, *options, "--out", tmp_path / "out", *TINY)
         assert ended.code == 0, ended.err
         assert "12 cells ('n.d.') read as missing" in ended.out
@@ -110,12 +110,15 @@ class TestTrain:
         assert {row[header.index("prediction")] for row in rows} <= {"inactive", "active"}
         assert {row[header.index("conformal_set")] for row in rows} <= {"{inactive}", "{active}", "{inactive|active}"}
         for wrong, text in (
-            (["--threshold", "6.5"], "--threshold needs the measured column"),
+            (["--threshold", "high"], "'high' is no number; write it like 6.5"),
             (["--target", "pIC50", "--active-below"], "--active-below goes with --threshold"),
         ):
             refused = call("train", table, *wrong)
             assert refused.code == 2
             assert text in refused.err
+        numbers = [f"{5 + i % 37 / 10:.1f}" for i in range(len(smiles))]
+        both = write_table(tmp_path / "b.csv", {"smiles": smiles, "pIC50": numbers, "pKi": numbers})
+        assert "no single one is found: name it with --target" in call("train", both, "--threshold", "6.5").err
 
     @pytest.mark.parametrize("option", [["--selection", "id_val"], ["--no-baselines"], ["--fast"], ["--members", "0"]])
     def test_options_of_a_file(self, option):
