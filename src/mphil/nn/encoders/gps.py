@@ -19,7 +19,7 @@ from mphil.nn.fast.aggregate import aggregate
 from mphil.nn.padding import pad_by_size
 
 
-class Room(NamedTuple):
+class AttentionGroup(NamedTuple):
     """Nodes side by side that may attend to each other.
 
     Attributes:
@@ -35,12 +35,12 @@ class Room(NamedTuple):
     rows: Tensor
 
 
-def rooms(batch: Batch) -> list[Room]:
+def attention_groups(batch: Batch) -> list[AttentionGroup]:
     """The nodes of every graph among themselves, graphs of about the same size together."""
     made = []
     for padded in pad_by_size(batch.ptr):
         slots = padded.present.flatten().nonzero().squeeze(1)
-        made.append(Room(padded.nodes, padded.present.unsqueeze(1), slots, padded.nodes.flatten()[slots]))
+        made.append(AttentionGroup(padded.nodes, padded.present.unsqueeze(1), slots, padded.nodes.flatten()[slots]))
     return made
 
 
@@ -61,26 +61,26 @@ class GlobalAttention(nn.Module):
         self.query, self.out = nn.Linear(width, width), nn.Linear(width, width)
         self.key, self.value = (nn.Linear(width, width, bias=False) for _ in range(2))
 
-    def forward(self, h: Tensor, rooms: list[Room], weight: Tensor | None = None) -> Tensor:
+    def forward(self, h: Tensor, groups: list[AttentionGroup], weight: Tensor | None = None) -> Tensor:
         """Attend: (n_nodes, width) -> (n_nodes, width).
 
         Args:
             h: node features.
-            rooms: who may attend to whom.
+            groups: who may attend to whom.
             weight: (n_nodes,) how much each node counts for the others; 1 when left out.
         """
         query, key, value = self.query(h) * self.scale, self.key(h), self.value(h)
         gathered = torch.zeros_like(h)
-        for room in rooms:
-            q, k, v = (self._split(rows[room.nodes]) for rows in (query, key, value))
-            scores = (q @ k.transpose(-1, -2)).masked_fill(~room.allowed.unsqueeze(1), -math.inf)
+        for group in groups:
+            q, k, v = (self._split(rows[group.nodes]) for rows in (query, key, value))
+            scores = (q @ k.transpose(-1, -2)).masked_fill(~group.allowed.unsqueeze(1), -math.inf)
             share = scores.softmax(-1)
             if weight is not None:
                 own = torch.eye(scores.shape[-1], dtype=torch.bool, device=h.device)
-                share = share * torch.where(own, 1.0, weight[room.nodes].unsqueeze(1)).unsqueeze(1)
+                share = share * torch.where(own, 1.0, weight[group.nodes].unsqueeze(1)).unsqueeze(1)
                 share = share / share.sum(-1, keepdim=True)
             mixed = share @ v
-            gathered = gathered.index_add(0, room.rows, mixed.transpose(1, 2).flatten(2).flatten(0, 1)[room.slots])
+            gathered = gathered.index_add(0, group.rows, mixed.transpose(1, 2).flatten(2).flatten(0, 1)[group.slots])
         out: Tensor = self.out(gathered)
         return out
 
@@ -107,13 +107,13 @@ class GPSLayer(nn.Module):
         self.dropout = Dropout(dropout)
 
     def forward(
-        self, h: Tensor, batch: Batch, rooms: list[Room], weight: Tensor | None, node_weight: Tensor | None
+        self, h: Tensor, batch: Batch, groups: list[AttentionGroup], weight: Tensor | None, node_weight: Tensor | None
     ) -> Tensor:
         """(n_nodes, width) -> (n_nodes, width); `weight` (n_edges,) multiplies messages."""
         bond = None if self.edge is None else self.edge(batch.edge_attr)
         heard = aggregate(h, batch.edge_index[0], batch.edge_index[1], bond=bond, weight=weight)
         local = self.local_norm(h + self.dropout(self.local(heard)))
-        both = local + self.attention_norm(h + self.dropout(self.attention(h, rooms, node_weight)))
+        both = local + self.attention_norm(h + self.dropout(self.attention(h, groups, node_weight)))
         out: Tensor = self.norm(both + self.dropout(self.mix(both)))
         return out
 
@@ -136,7 +136,7 @@ class GPS(Encoder):
         node_weight: Tensor | None = None,
     ) -> Tensor:
         weight = message_weight(batch, edge_weight, node_weight)
-        h, neighbours = self.begin(batch, x), rooms(batch)
+        h, neighbours = self.begin(batch, x), attention_groups(batch)
         for layer in self.layers:
             h = layer(h, batch, neighbours, weight, node_weight)
         return h

@@ -57,8 +57,8 @@ int64_t sharing_threads(void);
 /* ---- products.c --------------------------------------------------------------------------------------------------- */
 
 enum { VECTOR = 32, LANES = VECTOR / sizeof(real) };
-enum { TALL = 6 };              /* rows of a tile of a product */
-enum { SUMS = 13, MARKS = 64 }; /* vectors of a panel for marked rows, and marks in a word */
+enum { TALL = 6 };                  /* rows of a tile of a product */
+enum { SUMS = 13, MASK_BITS = 64 }; /* vectors of a panel for masked rows, and bits of a mask */
 
 typedef real vector __attribute__((vector_size(VECTOR), aligned(sizeof(real)), may_alias));
 
@@ -75,24 +75,24 @@ void fill_factor(const Factor *f, const real *b, const real *bias, int64_t step,
 void free_factor(const Factor *f);
 int64_t band_of(int64_t width);
 void multiply(real *out, const real *a, const Factor *f, int64_t out_stride, int64_t a_stride, int64_t rows);
-void add_turned(real *out, const real *a, const Factor *f, real *room, int64_t out_stride, int64_t a_stride,
-                int64_t width);
+void add_transposed(real *out, const real *a, const Factor *f, real *room, int64_t out_stride, int64_t a_stride,
+                    int64_t width);
 void add_rows(real *to, const real *a, int64_t stride, int64_t rows, int64_t width);
-void turn(real *to, const real *from, int64_t stride, int64_t rows, int64_t columns);
+void transpose(real *to, const real *from, int64_t stride, int64_t rows, int64_t columns);
 
-/* ---- marked.c ----------------------------------------------------------------------------------------------------- */
+/* ---- masked.c ----------------------------------------------------------------------------------------------------- */
 
 /* A band of rows of which many numbers are 0, and a bit for each of them, set where it is not. */
 typedef struct {
     real *rows;
-    uint64_t *marks;
+    uint64_t *masks;
     int64_t stride;
-} Marked;
+} Masked;
 
-int new_marked(Marked *m, int64_t band, int64_t width);
-void free_marked(const Marked *m);
-void multiply_marked(real *out, const Marked *m, const Factor *f, int64_t out_stride, int64_t rows);
-void add_marked_turned(real *out, const Marked *m, const Factor *f, int64_t out_stride, int64_t width);
+int new_masked(Masked *m, int64_t band, int64_t width);
+void free_masked(const Masked *m);
+void multiply_masked(real *out, const Masked *m, const Factor *f, int64_t out_stride, int64_t rows);
+void add_masked_transposed(real *out, const Masked *m, const Factor *f, int64_t out_stride, int64_t width);
 
 /* ---- norms.c ------------------------------------------------------------------------------------------------------ */
 

@@ -43,7 +43,7 @@ static real *block_room(const Bands *b, int64_t band, int64_t block) {
 typedef struct {
     Bands in;
     Factor up, down;
-    Marked *active; /* for each slot */
+    Masked *active; /* for each slot */
     real *fresh;    /* for each slot, a band of hidden rows that nobody asked for */
     double *nodes;  /* of each block */
     real *out, *hidden;
@@ -71,11 +71,11 @@ static void measure_band(void *about, int64_t band, int64_t slot) {
 static void finish_band(void *about, int64_t band, int64_t slot) {
     const Forward *f = about;
     const int64_t r = band * f->in.band, rows = rows_of(&f->in, band);
-    const Marked *active = f->active + slot;
+    const Masked *active = f->active + slot;
     real *here = f->hidden ? f->hidden + r * f->stride : f->fresh + slot * f->in.band * f->stride;
     if (!f->hidden) multiply(here, f->x + r * f->x_stride, &f->up, f->stride, f->x_stride, rows);
     activate(active->rows, here, f->columns, f->columns + f->width, active->stride, f->stride, rows, f->width);
-    multiply_marked(f->out + r * f->out_stride, active, &f->down, f->out_stride, rows);
+    multiply_masked(f->out + r * f->out_stride, active, &f->down, f->out_stride, rows);
 }
 
 /* out = relu(normalised(x first^T + first_bias)) last^T + last_bias.
@@ -95,11 +95,11 @@ double perceptron(real *restrict out, real *restrict hidden, real *restrict colu
     Moments moments = {0};
     int failed = new_bands(&f.in, rows, band, weight ? width : 0) || new_moments(&moments, width) ||
                  new_factor(&f.up, before, width) || new_broad_factor(&f.down, width, after);
-    f.active = calloc(slots, sizeof(Marked));
+    f.active = calloc(slots, sizeof(Masked));
     f.fresh = malloc((hidden ? 0 : slots * band * stride) * sizeof(real) + 1);
     f.nodes = malloc(f.in.bands * f.in.each * sizeof(double) + 1);
     failed = failed || !f.active || !f.fresh || !f.nodes;
-    for (int64_t s = 0; !failed && s < slots; s++) failed = new_marked(f.active + s, band, width);
+    for (int64_t s = 0; !failed && s < slots; s++) failed = new_masked(f.active + s, band, width);
     if (!failed) {
         if (x) fill_factor(&f.up, first, first_bias, 1, before);
         fill_factor(&f.down, last, last_bias, 1, width);
@@ -114,7 +114,7 @@ double perceptron(real *restrict out, real *restrict hidden, real *restrict colu
         }
         share(finish_band, &f, f.in.bands);
     }
-    for (int64_t s = 0; f.active && s < slots; s++) free_marked(f.active + s);
+    for (int64_t s = 0; f.active && s < slots; s++) free_masked(f.active + s);
     free(f.active);
     free(f.fresh);
     free(f.nodes);
@@ -130,8 +130,8 @@ double perceptron(real *restrict out, real *restrict hidden, real *restrict colu
 /* What a thread needs to add up products over rows. */
 typedef struct {
     Factor known, given;
-    Marked active;
-    real *turned;
+    Masked active;
+    real *transposed;
 } Adding;
 
 typedef struct {
@@ -146,16 +146,16 @@ typedef struct {
 } Backward;
 
 static int new_adding(Adding *a, const Backward *b, int64_t columns) {
-    a->turned = malloc(b->in.band * (columns + TALL) * sizeof(real));
+    a->transposed = malloc(b->in.band * (columns + TALL) * sizeof(real));
     return new_factor(&a->known, b->in.band, b->before) || new_broad_factor(&a->given, b->in.band, b->after) ||
-           new_marked(&a->active, b->in.band, columns) || !a->turned;
+           new_masked(&a->active, b->in.band, columns) || !a->transposed;
 }
 
 static void free_adding(const Adding *a) {
     free_factor(&a->known);
     free_factor(&a->given);
-    free_marked(&a->active);
-    free(a->turned);
+    free_masked(&a->active);
+    free(a->transposed);
 }
 
 /* The gradient of a band of what the ReLU takes, and what each block of it adds to the slopes. */
@@ -204,12 +204,13 @@ static void add_columns(void *about, int64_t piece, int64_t slot) {
                  a->active.stride, b->stride, rows, to - from);
         a->given.depth = rows;
         fill_factor(&a->given, back, 0, b->grad_stride, 1);
-        add_marked_turned(b->sums + from * b->whole, &a->active, &a->given, b->whole, to - from);
+        add_masked_transposed(b->sums + from * b->whole, &a->active, &a->given, b->whole, to - from);
         add_rows(b->grad_first_bias + from, here, b->stride, rows, to - from);
         if (!b->grad_first) continue;
         a->known.depth = rows;
         fill_factor(&a->known, b->x + r * b->x_stride, 0, b->x_stride, 1);
-        add_turned(b->grad_first + from * b->before, here, &a->known, a->turned, b->before, b->stride, to - from);
+        add_transposed(b->grad_first + from * b->before, here, &a->known, a->transposed, b->before, b->stride,
+                       to - from);
     }
 }
 
@@ -249,7 +250,7 @@ int perceptron_backward(real *restrict grad_x, real *restrict grad_hidden, real 
         settle(&b.slopes, grad_affine, columns, total);
         share(correct_band, &b, b.in.bands);
         share(add_columns, &b, b.pieces);
-        turn(grad_last, b.sums, b.whole, after, width);
+        transpose(grad_last, b.sums, b.whole, after, width);
     }
     for (int64_t s = 0; b.adding && s < slots; s++) free_adding(b.adding + s);
     free(b.adding);

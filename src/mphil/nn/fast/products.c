@@ -84,14 +84,14 @@ static int new_panels(Factor *f, int64_t depth, int64_t columns, int64_t wide, i
     return f->panels ? 0 : -1;
 }
 
-/* Room for what `multiply` and `add_turned` take; the first cache can hold a panel. */
+/* Room for what `multiply` and `add_transposed` take; the first cache can hold a panel. */
 int new_factor(Factor *f, int64_t depth, int64_t columns) { return new_panels(f, depth, columns, WIDE, WIDE, DEEP); }
 
-/* Room for what `multiply_marked` and `add_marked_turned` take: panels of about equal width, in parts of so many rows
+/* Room for what `multiply_masked` and `add_masked_transposed` take: panels of about equal width, in parts of so many rows
    that a word has a bit for each. */
 int new_broad_factor(Factor *f, int64_t depth, int64_t columns) {
     const int64_t vectors = (columns + LANES - 1) / LANES, panels = pieces(vectors, SUMS);
-    return new_panels(f, depth, columns, (vectors + panels - 1) / panels * LANES, LANES, MARKS);
+    return new_panels(f, depth, columns, (vectors + panels - 1) / panels * LANES, LANES, MASK_BITS);
 }
 
 void free_factor(const Factor *f) { free(f->panels); }
@@ -121,10 +121,10 @@ void fill_factor(const Factor *f, const real *restrict b, const real *restrict b
         }
 }
 
-/* How many rows of so many numbers are one band: whole words of marks or, where those are too many, whole tiles. */
+/* How many rows of so many numbers are one band: whole words of masks or, where those are too many, whole tiles. */
 int64_t band_of(int64_t width) {
     const int64_t rows = smaller(BAND / (int64_t)sizeof(real) / (width + 1), DEEP);
-    return rows < MARKS ? rows - rows % TALL + TALL : rows - rows % MARKS;
+    return rows < MASK_BITS ? rows - rows % TALL + TALL : rows - rows % MASK_BITS;
 }
 
 /* out = a f: a band of rows times a factor, plus its beginning. */
@@ -140,8 +140,8 @@ void multiply(real *restrict out, const real *restrict a, const Factor *f, int64
 
 /* out += a^T f: (rows, width)^T times a factor of as many rows, at most DEEP. `room` (rows, width + TALL) gets the
    columns of `a`, those of a tile side by side: as they lie, they would fall on each other in the cache. */
-void add_turned(real *restrict out, const real *restrict a, const Factor *f, real *restrict room, int64_t out_stride,
-                int64_t a_stride, int64_t width) {
+void add_transposed(real *restrict out, const real *restrict a, const Factor *f, real *restrict room,
+                    int64_t out_stride, int64_t a_stride, int64_t width) {
     for (int64_t i = 0; i < width; i += TALL) {
         const int64_t some = smaller(TALL, width - i);
         real *to = room + i * f->depth;
@@ -174,7 +174,7 @@ void add_rows(real *restrict to, const real *restrict a, int64_t stride, int64_t
 }
 
 /* to[r][c] = from[c][r]: so many rows and columns of `to`, which is contiguous. */
-void turn(real *restrict to, const real *restrict from, int64_t stride, int64_t rows, int64_t columns) {
+void transpose(real *restrict to, const real *restrict from, int64_t stride, int64_t rows, int64_t columns) {
     for (int64_t r = 0; r < rows; r++)
         for (int64_t c = 0; c < columns; c++) to[r * columns + c] = from[c * stride + r];
 }

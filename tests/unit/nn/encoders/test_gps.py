@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mphil.graphs.store import Batch, pointer
-from mphil.nn.encoders.gps import GlobalAttention, rooms
+from mphil.nn.encoders.gps import GlobalAttention, attention_groups
 from mphil.nn.padding import pad_by_size
 
 
@@ -45,7 +45,7 @@ def test_agrees_with_a_loop_over_graphs(weighted, sizes):
     layer = GlobalAttention(8).double()
     h = torch.randn(sum(sizes), 8, dtype=torch.float64)
     weight = torch.rand(len(h), dtype=torch.float64) if weighted else None
-    torch.testing.assert_close(layer(h, rooms(batch), weight), attended(layer, h, batch.ptr, weight))
+    torch.testing.assert_close(layer(h, attention_groups(batch), weight), attended(layer, h, batch.ptr, weight))
 
 
 @given(sizes=st.lists(st.integers(0, 40), max_size=12))

@@ -1,6 +1,6 @@
 /* Products of a matrix of which many numbers are 0, as those a ReLU lets through: see kernels.h.
 
-   A word has a bit for each of MARKS numbers, set where it is not 0; only those are multiplied, and what meets nothing
+   A word has a bit for each of MASK_BITS numbers, set where it is not 0; only those are multiplied, and what meets nothing
    but zeros, be it infinite, is not seen. A row of the result is made at once, as wide as there are registers for its
    sums, while a panel of the factor stays in the first cache. */
 
@@ -8,48 +8,48 @@
 
 /* Room for a band of rows. They are an odd number of cache lines apart, so that the numbers of a column do not fall on
    each other in the cache; beyond the last one there is room to read the numbers of a whole word. */
-int new_marked(Marked *m, int64_t band, int64_t width) {
+int new_masked(Masked *m, int64_t band, int64_t width) {
     const int64_t numbers = LINE / sizeof(real);
     m->stride = ((width + numbers - 1) / numbers | 1) * numbers;
-    m->rows = calloc(band * m->stride + MARKS, sizeof(real));
-    m->marks = malloc((band < width ? width : band) * sizeof(uint64_t) + 1);
-    return m->rows && m->marks ? 0 : -1;
+    m->rows = calloc(band * m->stride + MASK_BITS, sizeof(real));
+    m->masks = malloc((band < width ? width : band) * sizeof(uint64_t) + 1);
+    return m->rows && m->masks ? 0 : -1;
 }
 
-void free_marked(const Marked *m) {
+void free_masked(const Masked *m) {
     free(m->rows);
-    free(m->marks);
+    free(m->masks);
 }
 
 /* A word for each of so many rows: what is not 0 in its next `deep` columns. */
-static void mark_rows(uint64_t *restrict marks, const real *restrict a, int64_t stride, int64_t rows, int64_t deep) {
-    enum { HALF = MARKS / 2 };
+static void mask_rows(uint64_t *restrict masks, const real *restrict a, int64_t stride, int64_t rows, int64_t deep) {
+    enum { HALF = MASK_BITS / 2 };
     for (int64_t r = 0; r < rows; r++) {
         uint32_t low = 0, high = 0;
         for (int k = 0; k < HALF; k++) low |= (uint32_t)(a[r * stride + k] != 0) << k;
         for (int k = 0; k < HALF; k++) high |= (uint32_t)(a[r * stride + HALF + k] != 0) << k;
-        marks[r] = (low | (uint64_t)high << HALF) & ~(uint64_t)0 >> (MARKS - deep);
+        masks[r] = (low | (uint64_t)high << HALF) & ~(uint64_t)0 >> (MASK_BITS - deep);
     }
 }
 
 /* A word for each of so many columns: what is not 0 in its next `deep` rows. */
-static void mark_columns(uint64_t *restrict marks, const real *restrict a, int64_t stride, int64_t width,
+static void mask_columns(uint64_t *restrict masks, const real *restrict a, int64_t stride, int64_t width,
                          int64_t deep) {
-    enum { HALF = MARKS / 2, SOME = 64 };
+    enum { HALF = MASK_BITS / 2, SOME = 64 };
     for (int64_t first = 0; first < width; first += SOME) {
         uint32_t half[2][SOME] = {{0}};
         const int64_t some = smaller(SOME, width - first);
         for (int64_t k = 0; k < deep; k++)
             for (int64_t c = 0; c < some; c++)
                 half[k / HALF][c] |= (uint32_t)(a[k * stride + first + c] != 0) << k % HALF;
-        for (int64_t c = 0; c < some; c++) marks[first + c] = half[0][c] | (uint64_t)half[1][c] << HALF;
+        for (int64_t c = 0; c < some; c++) masks[first + c] = half[0][c] | (uint64_t)half[1][c] << HALF;
     }
 }
 
-/* out[r] = from[r] + sum over marked k of a[r][k] b[k], for rows of so many vectors; a[r][k] is at
+/* out[r] = from[r] + sum over masked k of a[r][k] b[k], for rows of so many vectors; a[r][k] is at
    a[r * row + k * step]. */
 static inline __attribute__((always_inline)) void lines(real *out, const real *from, const real *restrict a,
-                                                        const uint64_t *restrict marks, const real *restrict b,
+                                                        const uint64_t *restrict masks, const real *restrict b,
                                                         int64_t out_stride, int64_t from_stride, int64_t row,
                                                         int64_t step, int64_t rows, const int vectors) {
     for (int64_t r = 0; r < rows; r++, out += out_stride, from += from_stride, a += row) {
@@ -58,7 +58,7 @@ static inline __attribute__((always_inline)) void lines(real *out, const real *f
             sum[v] = (vector){0};
             __builtin_prefetch(from + v * LANES);
         }
-        for (uint64_t left = marks[r]; left; left &= left - 1) {
+        for (uint64_t left = masks[r]; left; left &= left - 1) {
             const int64_t k = __builtin_ctzll(left);
             const real factor = a[k * step], *at = b + k * vectors * LANES;
             __asm__("" : "+r"(at)); /* one address for all of the row, not one for each vector */
@@ -70,7 +70,7 @@ static inline __attribute__((always_inline)) void lines(real *out, const real *f
 }
 
 /* A part of a factor, panel by panel. Rows begin with what is in `out`, or all of them with `begin`. */
-static void part(real *out, const real *begin, const real *a, const uint64_t *marks, const real *b, const Factor *f,
+static void part(real *out, const real *begin, const real *a, const uint64_t *masks, const real *b, const Factor *f,
                  int64_t out_stride, int64_t row, int64_t step, int64_t rows, int64_t deep) {
     for (int64_t p = 0; p < f->padded; p += f->wide, b += deep * f->wide) {
         const real *from = begin ? begin + p : out + p;
@@ -78,7 +78,7 @@ static void part(real *out, const real *begin, const real *a, const uint64_t *ma
         switch (smaller(f->wide, f->padded - p) / LANES) {
 #define CASE(vectors) /* the compiler has to know how many there are to keep the sums in registers */                 \
     case vectors:                                                                                                     \
-        lines(out + p, from, a, marks, b, out_stride, from_stride, row, step, rows, vectors);                         \
+        lines(out + p, from, a, masks, b, out_stride, from_stride, row, step, rows, vectors);                         \
         break;
             CASE(1) CASE(2) CASE(3) CASE(4) CASE(5) CASE(6) CASE(7)
             CASE(8) CASE(9) CASE(10) CASE(11) CASE(12) CASE(13)
@@ -87,26 +87,26 @@ static void part(real *out, const real *begin, const real *a, const uint64_t *ma
 }
 
 /* out = m f: a band of rows times a factor, plus its beginning. The rows of `out` have room for whole vectors. */
-void multiply_marked(real *out, const Marked *m, const Factor *f, int64_t out_stride, int64_t rows) {
+void multiply_masked(real *out, const Masked *m, const Factor *f, int64_t out_stride, int64_t rows) {
     for (int64_t from = 0; from < f->depth; from += f->deep) {
         const int64_t deep = smaller(f->deep, f->depth - from);
-        mark_rows(m->marks, m->rows + from, m->stride, rows, deep);
-        part(out, from ? 0 : f->begin, m->rows + from, m->marks, f->panels + from * f->padded, f, out_stride,
+        mask_rows(m->masks, m->rows + from, m->stride, rows, deep);
+        part(out, from ? 0 : f->begin, m->rows + from, m->masks, f->panels + from * f->padded, f, out_stride,
              m->stride, 1, rows, deep);
     }
 }
 
 /* out += m^T f: (rows, width)^T times a factor of as many rows. */
-void add_marked_turned(real *out, const Marked *m, const Factor *f, int64_t out_stride, int64_t width) {
+void add_masked_transposed(real *out, const Masked *m, const Factor *f, int64_t out_stride, int64_t width) {
     for (int64_t from = 0; from < f->depth; from += f->deep) {
         const int64_t deep = smaller(f->deep, f->depth - from);
         const real *a = m->rows + from * m->stride;
-        mark_columns(m->marks, a, m->stride, width, deep);
-        part(out, 0, a, m->marks, f->panels + from * f->padded, f, out_stride, 1, m->stride, width, deep);
+        mask_columns(m->masks, a, m->stride, width, deep);
+        part(out, 0, a, m->masks, f->panels + from * f->padded, f, out_stride, 1, m->stride, width, deep);
     }
 }
 
-static void take_band(const Marked *m, const real *restrict x, int64_t stride, int64_t rows, int64_t width) {
+static void take_band(const Masked *m, const real *restrict x, int64_t stride, int64_t rows, int64_t width) {
     for (int64_t r = 0; r < rows; r++) memcpy(m->rows + r * m->stride, x + r * stride, width * sizeof(real));
 }
 
@@ -116,16 +116,16 @@ int thin_product(real *restrict out, const real *restrict x, const real *restric
                  int64_t stride, int64_t rows, int64_t depth, int64_t columns) {
     const int64_t band = band_of(columns < depth ? depth : columns);
     Factor right = {0};
-    Marked left = {0};
-    const int failed = new_broad_factor(&right, depth, columns) || new_marked(&left, band, depth);
+    Masked left = {0};
+    const int failed = new_broad_factor(&right, depth, columns) || new_masked(&left, band, depth);
     if (!failed) fill_factor(&right, weight, 0, 1, depth);
     for (int64_t r = 0; !failed && r < rows; r += band) {
         const int64_t some = smaller(band, rows - r);
         take_band(&left, x + r * stride, stride, some, depth);
-        multiply_marked(out + r * out_stride, &left, &right, out_stride, some);
+        multiply_masked(out + r * out_stride, &left, &right, out_stride, some);
     }
     free_factor(&right);
-    free_marked(&left);
+    free_masked(&left);
     return failed ? -1 : 0;
 }
 
@@ -137,15 +137,15 @@ static inline real sum_of(vector all) {
     return total;
 }
 
-/* out[r][k] = <a[r], b[k]> where k is marked in row r, 0 elsewhere: so many rows, `deep` columns. */
-static void marked_dots(real *restrict out, const real *restrict a, const real *restrict b,
-                        const uint64_t *restrict marks, int64_t out_stride, int64_t stride, int64_t rows, int64_t deep,
+/* out[r][k] = <a[r], b[k]> where k is masked in row r, 0 elsewhere: so many rows, `deep` columns. */
+static void masked_dots(real *restrict out, const real *restrict a, const real *restrict b,
+                        const uint64_t *restrict masks, int64_t out_stride, int64_t stride, int64_t rows, int64_t deep,
                         int64_t width) {
     enum { FEW = 6 }; /* at once, so that none of them waits for its own sum */
     const int64_t whole = width - width % LANES;
     for (int64_t r = 0; r < rows; r++, out += out_stride, a += stride) {
         memset(out, 0, deep * sizeof(real));
-        for (uint64_t left = marks[r]; left;) {
+        for (uint64_t left = masks[r]; left;) {
             vector sum[FEW];
             const real *at[FEW];
             int64_t k[FEW];
@@ -171,27 +171,28 @@ int thin_backward(real *restrict grad_x, real *restrict grad_weight, const real 
                   int64_t rows, int64_t depth, int64_t columns) {
     const int64_t band = band_of(columns < depth ? depth : columns), whole = (columns + LANES - 1) / LANES * LANES;
     Factor given = {0};
-    Marked left = {0};
-    real *turned = new_numbers(depth * columns), *sums = calloc(depth * whole, sizeof(real));
-    const int failed = new_broad_factor(&given, band, columns) || new_marked(&left, band, depth) || !turned || !sums;
-    if (!failed) turn(turned, weight, depth, depth, columns);
+    Masked left = {0};
+    real *transposed = new_numbers(depth * columns), *sums = calloc(depth * whole, sizeof(real));
+    const int failed =
+        new_broad_factor(&given, band, columns) || new_masked(&left, band, depth) || !transposed || !sums;
+    if (!failed) transpose(transposed, weight, depth, depth, columns);
     for (int64_t r = 0; !failed && r < rows; r += band) {
         const real *back = grad + r * grad_stride;
         given.depth = smaller(band, rows - r);
         take_band(&left, x + r * stride, stride, given.depth, depth);
         fill_factor(&given, back, 0, grad_stride, 1);
-        add_marked_turned(sums, &left, &given, whole, depth);
-        for (int64_t from = 0; from < depth; from += MARKS) {
-            const int64_t deep = smaller(MARKS, depth - from);
-            mark_rows(left.marks, left.rows + from, left.stride, given.depth, deep);
-            marked_dots(grad_x + r * grad_x_stride + from, back, turned + from * columns, left.marks, grad_x_stride,
+        add_masked_transposed(sums, &left, &given, whole, depth);
+        for (int64_t from = 0; from < depth; from += MASK_BITS) {
+            const int64_t deep = smaller(MASK_BITS, depth - from);
+            mask_rows(left.masks, left.rows + from, left.stride, given.depth, deep);
+            masked_dots(grad_x + r * grad_x_stride + from, back, transposed + from * columns, left.masks, grad_x_stride,
                         grad_stride, given.depth, deep, columns);
         }
     }
-    if (!failed) turn(grad_weight, sums, whole, columns, depth);
+    if (!failed) transpose(grad_weight, sums, whole, columns, depth);
     free_factor(&given);
-    free_marked(&left);
-    free(turned);
+    free_masked(&left);
+    free(transposed);
     free(sums);
     return failed ? -1 : 0;
 }
