@@ -12,9 +12,9 @@ import torch
 import mphil
 from mphil.graphs.loader import Loader
 from mphil.graphs.store import GraphStore
+from mphil.pages.charts import line_chart
 from mphil.pages.graphs import GraphSample, gallery
 from mphil.pages.sphere import Cloud, still, to_sphere3
-from mphil.pages.svg import line_chart
 
 FOLDER = Path(__file__).parent / "pictures"
 SHOWN = 120
