@@ -1,7 +1,8 @@
 """Runs the `mphil` command in a process of its own, as often as asked; started by tests/command.py.
 
 The packages are imported once; each request costs a fork. A request is a line of JSON:
-`{"run": arguments, "stdout": path, "stderr": path, "columns": width}` answers with the number of the process,
+`{"run": arguments, "stdout": path, "stderr": path, "columns": width}` answers with the number of the process (with
+`"points": path` the points that a training passes are written there, with `"strike": point` it is killed at one),
 `{"wait": number}` with how that process ended (negative: the signal that ended it).
 """
 
@@ -12,10 +13,20 @@ import sys
 import traceback
 from pathlib import Path
 
+# What commands import when they come to it: each would take seconds for it.
+import sklearn.ensemble  # noqa: F401
+import sklearn.linear_model  # noqa: F401
+import torch._dynamo  # noqa: F401
+
+import mphil.model.product  # noqa: F401
+import mphil.model.product.runs  # noqa: F401
 import mphil.training.saved  # noqa: F401
 from mphil.benchmarks import BENCHMARKS
 from mphil.cli import main
 from mphil.methods import METHODS
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from tests.strikes import Point, Strikes  # noqa: E402
 
 SECONDS_TO_LIVE = 120
 """A child that hangs must not hang the tests."""
@@ -33,6 +44,9 @@ def run(request: dict) -> None:
         os.environ |= {"TERM": "xterm-256color", "COLUMNS": str(request["columns"])}
         os.chdir(Path(request["stdout"]).parent)
         sys.argv = ["mphil", *request["run"]]
+        if request["points"] or request["strike"]:
+            points, strike = request["points"], request["strike"]
+            Strikes(Path(points) if points else None, Point(*strike) if strike else None).install()
         main()
         code = 0
     except SystemExit as end:

@@ -81,6 +81,15 @@ def product(tmp_path_factory: pytest.TempPathFactory):
     return make(binary_table(folder / "assay.csv"), folder / "out", baselines=True)
 
 
+@pytest.fixture(scope="session")
+def client():
+    """A server with a small model, for all tests that ask one; whoever spoils it sees to it that it answers again."""
+    from tests.served import predictor, served
+
+    with served(predictor()) as client:
+        yield client
+
+
 @pytest.fixture
 def plugged(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """What a test registers or lists as a plug-in is forgotten afterwards."""

@@ -54,6 +54,7 @@ AMOUNTS = {
     "tables": Amount(70, 5_000),
     "columns": Amount(20_000, 1_000_000),
     "bytes of a line": Amount(20_000_000, 1_000_000_000),
+    "columns of labels": Amount(6, 41),
     "tensors": Amount(20_000, 1_000_000),
     "bytes of a header": Amount(2_000_000, 100_000_000),
     "seconds of overload": Amount(3, 300),

@@ -25,12 +25,6 @@ def model():
 
 
 @pytest.fixture(scope="module")
-def client():
-    with served(predictor()) as client:
-        yield client
-
-
-@pytest.fixture(scope="module")
 def promised(client):
     """Checks an answer against the schema that the document gives for it."""
     document = client.get("/openapi.json").json()

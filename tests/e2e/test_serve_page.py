@@ -26,12 +26,6 @@ TEXT = "document.querySelector('{}').textContent"
 MAP = "document.querySelector('#map').contentDocument"
 
 
-@pytest.fixture(scope="module")
-def client():
-    with served(predictor()) as client:
-        yield client
-
-
 def until(browser, condition: str) -> None:
     """Wait until a JavaScript expression is true."""
     deadline = time.monotonic() + 60

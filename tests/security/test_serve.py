@@ -18,12 +18,6 @@ from tests.served import BINARY, JSON, predictor, served
 ASK = '{"smiles": ["CCO"]}'
 
 
-@pytest.fixture(scope="module")
-def client():
-    with served(predictor()) as client:
-        yield client
-
-
 @pytest.mark.parametrize("path", ["/", "/api/model", "/healthz", "/static/main.js", "/openapi.json"])
 def test_a_name_that_was_pointed_at_us_gets_nothing(client, path):
     answer = client.get(path, Host=f"rebound.example:{client.port}")

@@ -21,12 +21,6 @@ RING = "C1" + "C" * 988 + "C1"
 PEPTIDE = "N" + "[C@@H](C)C(=O)N" * 45 + "CC(=O)O"
 
 
-@pytest.fixture(scope="module")
-def client():
-    with served(predictor()) as client:
-        yield client
-
-
 def refused(answer, status):
     assert answer.status == status, answer.body
     assert sorted(answer.json()) == ["error", "remedy"]

@@ -24,12 +24,6 @@ UPLOAD = (
 JSON = b"POST /api/predict HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 999\r\n\r\n"
 
 
-@pytest.fixture(scope="module")
-def client():
-    with served(predictor()) as client:
-        yield client
-
-
 def connect(client, sent=b""):
     opened = socket.create_connection(("127.0.0.1", client.port), timeout=30)
     opened.sendall(sent)
