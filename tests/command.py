@@ -96,27 +96,11 @@ class CommandServer:
         stdin.flush()
         return int(stdout.readline())
 
-    def start(
-        self,
-        *arguments: object,
-        stderr: Path | None = None,
-        columns: int = 80,
-        points: Path | None = None,
-        strike: tuple | None = None,
-    ) -> Process:
-        """Start a command.
-
-        Args:
-            arguments: of the command.
-            stderr: may be a terminal.
-            columns: of the terminal.
-            points: where to write the points that a training passes (see `tests/strikes.py`).
-            strike: the point at which to kill it.
-        """
+    def start(self, *arguments: object, stderr: Path | None = None, columns: int = 80) -> Process:
+        """Start a command; `stderr` may be a terminal, of so many columns."""
         number = next(self._numbers)
         out, err = self._folder / f"{number}.out", stderr or self._folder / f"{number}.err"
         run = {"run": [str(a) for a in arguments], "stdout": str(out), "stderr": str(err), "columns": columns}
-        run |= {"points": points and str(points), "strike": strike}
         pid = self.ask(run)
         return Process(self, pid, out, err)
 

@@ -1,8 +1,7 @@
 """Runs the `mphil` command in a process of its own, as often as asked; started by tests/command.py.
 
 The packages are imported once; each request costs a fork. A request is a line of JSON:
-`{"run": arguments, "stdout": path, "stderr": path, "columns": width}` answers with the number of the process (with
-`"points": path` the points that a training passes are written there, with `"strike": point` it is killed at one),
+`{"run": arguments, "stdout": path, "stderr": path, "columns": width}` answers with the number of the process,
 `{"wait": number}` with how that process ended (negative: the signal that ended it).
 """
 
@@ -25,9 +24,6 @@ from mphil.benchmarks import BENCHMARKS
 from mphil.cli import main
 from mphil.methods import METHODS
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
-from tests.strikes import Point, Strikes  # noqa: E402
-
 SECONDS_TO_LIVE = 120
 """A child that hangs must not hang the tests."""
 
@@ -44,9 +40,6 @@ def run(request: dict) -> None:
         os.environ |= {"TERM": "xterm-256color", "COLUMNS": str(request["columns"])}
         os.chdir(Path(request["stdout"]).parent)
         sys.argv = ["mphil", *request["run"]]
-        if request["points"] or request["strike"]:
-            points, strike = request["points"], request["strike"]
-            Strikes(Path(points) if points else None, Point(*strike) if strike else None).install()
         main()
         code = 0
     except SystemExit as end:

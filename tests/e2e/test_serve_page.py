@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from tests.served import predictor, served
 
 pytestmark = pytest.mark.browser
 

@@ -16,6 +16,8 @@ import torch
 from mphil.training.checkpoint import Checkpoints
 from tests.command import call, saved_step, wait_until
 
+pytestmark = pytest.mark.promise("no training lost")
+
 MPHIL = Path(sys.executable).with_name("mphil")
 STEPS = 69
 """3 epochs of 23 batches."""

@@ -20,6 +20,8 @@ from tests.cluster import ONE_PROCESSOR, local_cluster
 from tests.command import call, wait_until
 from tests.unit.lab.made import TINY, cells
 
+pytestmark = pytest.mark.promise("sweeps")
+
 STAND_IN = (sys.executable, str(Path(__file__).parents[1] / "unit" / "lab" / "stand_in.py"))
 CELL = cells()[0]
 

@@ -13,6 +13,8 @@ from tests.cluster import local_cluster
 from tests.command import call, saved_step, wait_until
 from tests.products import SET, binary_table, molecules, rows_of, write_table
 
+pytestmark = pytest.mark.promise("no training lost")
+
 TINY = [text for pair in SET for text in ("--set", pair)]
 LONG = ["--set", "encoder.width=8", "--set", "encoder.layers=2", "--set", "train.batch_size=4"]
 LONG += ["--set", "train.epochs=4", "--method", "mphil", "--fast", "--no-baselines"]

@@ -52,7 +52,7 @@ def checkpoint(folder: Path) -> Kept:
 
 def store(folder: Path) -> Kept:
     random_store("binary", graphs=20).save(folder / "place")
-    other = random_store("binary", graphs=30)
+    other = random_store("binary", graphs=80)
     return Kept(
         folder / "place", lambda: other.save(folder / "place"), lambda: GraphStore.load(folder / "place").digest()
     )

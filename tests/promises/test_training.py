@@ -1,34 +1,63 @@
 """No training lost: killed anywhere, it goes on and ends with the same weights, scores and best checkpoint."""
 
 import json
+import multiprocessing
 import signal
 
 import pytest
-import torch
+import sklearn.ensemble
+import sklearn.linear_model
+import torch._dynamo
 
+from mphil.benchmarks.base import benchmark
 from mphil.methods import METHODS
 from mphil.model.bundle import read_bundle
 from mphil.training.checkpoint import Checkpoints
+from mphil.training.run import train
+from tests.command import call
 from tests.products import binary_table
-from tests.strikes import points_of, spread
+from tests.strikes import Strikes, points_of, spread
 
 pytestmark = pytest.mark.promise("no training lost")
 
-QUICK = ("mphil", "lirs")
-SMALL = ("encoder.width=8", "encoder.layers=2", "train.batch_size=20", "train.epochs=2", "train.checkpoint_minutes=0")
-RECIPE = ("train.schedule=cosine", "train.warmup=0.2", "train.average=0.9", "train.optimizer=adamw")
+# Each of the processes below would take seconds to import them.
+PRELOADED = (sklearn.ensemble, sklearn.linear_model, torch._dynamo)
+
+QUICK = ("lirs",)
+ENCODER = {"width": 8, "layers": 2}
+TRAIN = {"epochs": 2, "batch_size": 20, "checkpoint_minutes": 0}
+RECIPE = {"schedule": "cosine", "warmup": 0.2, "average": 0.9, "optimizer": "adamw"}
 
 
-def sets(*pairs):
-    return [text for pair in pairs for text in ("--set", pair)]
+def training(method, folder):
+    data = benchmark("decoy-scaffold", graphs=80)
+    return lambda out: train(data, method, out=out, resume=True, train=TRAIN | RECIPE, encoder=ENCODER)
 
 
-def training(method):
-    return ["train", "--benchmark", "decoy-scaffold", "--method", method, *sets("benchmark.graphs=80", *SMALL, *RECIPE)]
+def committee(_, folder):
+    """Both networks and the forest, by the command."""
+    table = binary_table(folder / "assay.csv")
+    pairs = [f"encoder.{key}={value}" for key, value in ENCODER.items()]
+    pairs += [f"train.{key}={value}" for key, value in (TRAIN | RECIPE).items()]
+    words = [word for pair in pairs for word in ("--set", pair)]
+
+    def work(out):
+        assert call("train", table, "--members", "2", "--no-baselines", *words, "--out", out).code == 0
+
+    return work
 
 
-def committee(table):
-    return ["train", table, "--members", "2", "--no-baselines", *sets(*SMALL, *RECIPE)]
+def ended(work, out, points=None, at=None):
+    """The exit code of a process that trains: negative, the signal that ended it."""
+    process = multiprocessing.get_context("fork").Process(target=_train, args=(work, out, points, at))
+    process.start()
+    process.join()
+    return process.exitcode
+
+
+def _train(work, out, points, at):
+    Strikes(points, at).install()
+    work(out)
 
 
 def found(folder):
@@ -44,18 +73,14 @@ def found(folder):
     return result, tensors
 
 
-def assert_survives(commands, command, kills, turn, folder):
+def assert_survives(work, kills, turn, folder):
     """Kill a training at so many points, one after the other; returns what was going on at each of them."""
     whole, cut, passed = folder / "whole" / "run", folder / "cut" / "run", folder / "points"
-    ended = commands.start(*command, "--out", whole, points=passed).wait()
-    assert ended.code == 0, ended.err
+    assert ended(work, whole, points=passed) == 0
     chosen = spread(points_of(passed), kills, turn)
-    again = ["--resume"] if "--benchmark" in command else []
     for point in chosen:
-        more = again if (cut / "config.json").exists() else []
-        ended = commands.start(*command, "--out", cut, *more, strike=point).wait()
-        assert ended.code == -signal.SIGKILL, (point, ended)
-    assert commands.start(*command, "--out", cut, *again).wait().code == 0
+        assert ended(work, cut, at=point) == -signal.SIGKILL, point
+    assert ended(work, cut) == 0
     (result, tensors), (expected, wanted) = found(cut), found(whole)
     assert result == expected
     assert tensors.keys() == wanted.keys()
@@ -63,17 +88,17 @@ def assert_survives(commands, command, kills, turn, folder):
     return [point.what for point in chosen]
 
 
-def test_killed_at_every_kind_of_point(commands, tmp_path, amount, figure):
+def test_killed_at_every_kind_of_point(tmp_path, amount, figure):
     kills = amount("kills of trainings")
-    methods = sorted(METHODS) if kills > 20 else QUICK
-    names = [*methods, "the committee"] if kills > 20 else methods
-    at = []
+    all_of_them = kills > 20
+    methods = sorted(METHODS) if all_of_them else QUICK
+    names, at = [*methods, *(["the committee"] if all_of_them else [])], []
     for number, name in enumerate(names):
         folder = tmp_path / str(number)
         folder.mkdir()
-        command = committee(binary_table(folder / "assay.csv")) if name == "the committee" else training(name)
+        work = (training if name in METHODS else committee)(name, folder)
         share = kills * (number + 1) // len(names) - kills * number // len(names)
-        at += assert_survives(commands, command, share, len(at), folder)
+        at += assert_survives(work, share, len(at), folder)
     assert len(at) == kills
-    of = f"{len(methods)} methods" + (" and the committee" if len(names) > len(methods) else "")
+    of = f"{len(methods)} methods and the committee" if all_of_them else ", ".join(methods)
     figure(f"{kills} SIGKILLs of {of} at {len(set(at))} kinds of points, all ended with the same bits")

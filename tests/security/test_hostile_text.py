@@ -38,6 +38,8 @@ from tests.command import call
 from tests.products import molecules, write_table
 from tests.unit.pages.conftest import view  # noqa: F401
 
+pytestmark = pytest.mark.promise("hostile text")
+
 MARKUP = "`\"><x-evil onx=1>'</script><x-evil></title></style><!--"
 FORMULA = "=cmd|' /C calc'!A0"
 LATEX = r"\input{/etc/passwd} $x^2$ 100% & # _ ~ {"

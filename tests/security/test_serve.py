@@ -15,6 +15,8 @@ from mphil.serve import api, jobs, pace
 from mphil.serve.guard import LOCAL
 from tests.served import BINARY, JSON, predictor, served
 
+pytestmark = pytest.mark.promise("server limits")
+
 ASK = '{"smiles": ["CCO"]}'
 
 

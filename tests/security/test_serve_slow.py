@@ -16,6 +16,8 @@ from mphil.serve.closing import Closing
 from mphil.serve.guard import Guard
 from tests.served import predictor, served
 
+pytestmark = pytest.mark.promise("server faults")
+
 HALF = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n"
 UPLOAD = (
     b"POST /api/files HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/octet-stream\r\n"

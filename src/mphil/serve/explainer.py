@@ -35,6 +35,13 @@ that clients who leave early would otherwise keep the server from everybody else
 
 Kind = Literal["predict", "explain"]
 
+MAX_WAITING_SECONDS: dict[Kind, float] = {"predict": 1.5, "explain": 10.0}
+"""How long the last of those who wait may have to wait, by the time that answers took of late."""
+ALWAYS_WAITING = 3
+"""Requests that may wait however long answers take."""
+RECENT = 0.2
+"""Weight of the last answer in the mean time of an answer."""
+
 
 class Explainer(AbstractAsyncContextManager["Explainer"]):
     """Has molecules predicted or explained, one request after the other.
@@ -48,7 +55,7 @@ class Explainer(AbstractAsyncContextManager["Explainer"]):
         self._predictor, self._kind = predictor, kind
         self._folder = Scratch()
         self._turn = asyncio.Lock()
-        self._waiting, self._closed = 0, False
+        self._waiting, self._closed, self._seconds = 0, False, 0.0
         self._process: asyncio.subprocess.Process | None = None
         self._starting: asyncio.Task[asyncio.subprocess.Process] | None = None
         self._working: set[asyncio.Task[bytes]] = set()
@@ -66,7 +73,8 @@ class Explainer(AbstractAsyncContextManager["Explainer"]):
             Refusal: too many requests are waiting, or this one cannot be answered.
             RuntimeError: a fault of the process.
         """
-        if self._waiting >= MAX_WAITING_REQUESTS:
+        late = self._waiting * self._seconds > MAX_WAITING_SECONDS[self._kind] and self._waiting >= ALWAYS_WAITING
+        if late or self._waiting >= MAX_WAITING_REQUESTS:
             raise Refusal(503, f"{self._waiting} requests are waiting already", "try again in a moment")
         self._waiting += 1
         try:
@@ -97,8 +105,10 @@ class Explainer(AbstractAsyncContextManager["Explainer"]):
             raise self._lost() from None
         try:
             assert process.stdin is not None
+            begun = asyncio.get_running_loop().time()
             process.stdin.write(REQUEST.pack(len(request)) + request)
             status, body = await _answer(process)
+            self._seconds += RECENT * (asyncio.get_running_loop().time() - begun - self._seconds)
         except (asyncio.IncompleteReadError, OSError):
             await self._renew()
             raise self._lost() from None
