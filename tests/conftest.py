@@ -56,9 +56,7 @@ def figure(record_property: Callable[[str, object], None]) -> Callable[[str], No
 
 
 @pytest.fixture(params=["small", pytest.param("full", marks=pytest.mark.slow)])
-def amount(
-    request: pytest.FixtureRequest, record_property: Callable[[str, object], None]
-) -> Callable[[str], int]:
+def amount(request: pytest.FixtureRequest, record_property: Callable[[str, object], None]) -> Callable[[str], int]:
     """How much of something to try (see `tests/promised.py`): little in `make test`, much in `make test-all`."""
     record_property("size", request.param)
     return lambda name: promised.amount_of(name, request.param)

@@ -166,7 +166,9 @@ def utf_16(rng: random.Random) -> bytes:
 
 def formulas(rng: random.Random) -> str:
     starts = ["=1+1", "@SUM(A1)", "+1", "-1-1", "=cmd|' /C calc'!A0", "\t=1"]
-    return "smiles,y\n" + "".join(f"{rng.choice(starts + MOLECULES)},{rng.choice(starts + ['0', '1'])}\n" for _ in range(20))
+    return "smiles,y\n" + "".join(
+        f"{rng.choice([*starts, *MOLECULES])},{rng.choice([*starts, '0', '1'])}\n" for _ in range(20)
+    )
 
 
 KINDS: list[Callable[[random.Random], bytes | str]] = [
@@ -195,7 +197,9 @@ def malformed(number: int) -> tuple[str, bytes]:
     rng = random.Random(number)
     kind = KINDS[number % len(KINDS)]
     content = kind(rng)
-    natural = {mutated_parquet: ".parquet", mutated_sdf: ".sdf", cut_gzip: ".csv.gz", mutated_workbook: ".xlsx"}.get(kind, ".csv")
+    natural = {mutated_parquet: ".parquet", mutated_sdf: ".sdf", cut_gzip: ".csv.gz", mutated_workbook: ".xlsx"}.get(
+        kind, ".csv"
+    )
     suffix = natural if rng.random() < 0.6 else rng.choice(SUFFIXES)
     return f"{kind.__name__}-{number}{suffix}", content.encode("utf-8", "replace") if isinstance(
         content, str

@@ -54,7 +54,12 @@ class Strikes:
 
     def install(self) -> None:
         """Wrap what a training does."""
-        for name, what in (("_train_step", "step"), ("_save", "save"), ("_score_epoch", "score"), ("_pass_stage", "stage")):
+        for name, what in (
+            ("_train_step", "step"),
+            ("_save", "save"),
+            ("_score_epoch", "score"),
+            ("_pass_stage", "stage"),
+        ):
             self._around(Trainer, name, what)
         self._around(mphil.files, "sync_folder", "folder")
         self._around(mphil.files, "_swap", "folder swap")

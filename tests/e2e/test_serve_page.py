@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 from PIL import Image
 
-
 pytestmark = pytest.mark.browser
 
 PASTED = """CC(=O)Oc1ccccc1C(=O)O aspirin

@@ -70,7 +70,7 @@ async def vanish(port: int, number: int) -> int:
     places = (0, 20, len(whole) - 10, len(whole))
     gone = 0
     for index in range(number):
-        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        _, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(whole[: places[index % 4]])
         await writer.drain()
         if index % 16 == 3:

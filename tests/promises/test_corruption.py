@@ -126,4 +126,6 @@ def test_refused(tmp_path, monkeypatch, amount, figure, kind):
             refused += str(tmp_path / "stored") in str(refusal)
         path.write_bytes(before)
     assert refused >= 0.99 * (flips + cuts)
-    figure(f"{kind}: {flips:,} flipped bits and {cuts:,} truncations, {refused:,} refused or rebuilt, none read wrongly")
+    figure(
+        f"{kind}: {flips:,} flipped bits and {cuts:,} truncations, {refused:,} refused or rebuilt, none read wrongly"
+    )

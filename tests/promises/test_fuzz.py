@@ -252,4 +252,3 @@ def test_for_an_hour(tmp_path, bundle, figure):
         rounds += 1
     assert rounds >= len(NAMES)
     figure(f"{len(NAMES)} parsers, {minutes} minutes, {rounds * EXAMPLES:,} inputs")
-

@@ -38,14 +38,12 @@ def outcome(path):
     try:
         wanted = {"benchmark": {"path": str(path), "target": "y"}, "method": {"name": "erm"}, **TINY}
         data = prepare(wanted).data
-    except MphilError as refusal:
-        assert "\n" not in str(refusal)
+    except MphilError:
         return "refused"
     assert not np.isinf(data.store.y.numpy()).any()
     try:
         run = train(data, "erm", train={"epochs": 1, "batch_size": 20}, encoder=TINY["encoder"])
-    except MphilError as refusal:
-        assert "\n" not in str(refusal)
+    except MphilError:
         return "refused"
     assert all(value.isfinite().all() for value in run.method.state_dict().values())
     for epoch in run.history:

@@ -62,7 +62,9 @@ def write_xlsx(path, rows):
     sheet = book.create_sheet()
     sheet.append(["id", "smiles"])
     for number, text in enumerate(rows):
-        cell = openpyxl.cell.WriteOnlyCell(sheet, ILLEGAL_CHARACTERS_RE.sub("?", text.encode("utf-8", "replace").decode()))
+        cell = openpyxl.cell.WriteOnlyCell(
+            sheet, ILLEGAL_CHARACTERS_RE.sub("?", text.encode("utf-8", "replace").decode())
+        )
         cell.data_type = "s"
         sheet.append([number, cell])
     book.save(path)

@@ -1,6 +1,5 @@
 """Clean stop: SIGTERM and Ctrl-C end whatever is going on within seconds, with 143 or 130, and nothing is lost."""
 
-import os
 import signal
 import socket
 import time
@@ -22,13 +21,15 @@ SECONDS = 5.0
 def has_open(pid, path):
     """Whether a process, or one that it has started, has opened a file."""
     try:
-        return any(os.readlink(handle) == str(path) for handle in Path(f"/proc/{pid}/fd").iterdir())
+        return any(handle.readlink() == path for handle in Path(f"/proc/{pid}/fd").iterdir())
     except OSError:
         return False
 
 
 def reading(commands, folder):
-    table = write_table(folder / "big.csv", {"smiles": molecules() * 2_000, "active": [0, 1] * 1_000 * len(molecules())})
+    table = write_table(
+        folder / "big.csv", {"smiles": molecules() * 2_000, "active": [0, 1] * 1_000 * len(molecules())}
+    )
     process = commands.start("check", table)
     wait_until(lambda: has_open(process.pid, table))
     return process, lambda: None

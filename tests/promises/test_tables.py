@@ -164,10 +164,12 @@ def a_gzip_bomb_in_an_sdf(folder, amount):
 
 
 def a_zip_bomb(folder, amount):
-    with zipfile.ZipFile(folder / "x.csv", "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
-        with archive.open("a.csv", "w", force_zip64=True) as file:
-            for content in pieces(b"", b"\0", amount("bytes of a line")):
-                file.write(content)
+    with (
+        zipfile.ZipFile(folder / "x.csv", "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive,
+        archive.open("a.csv", "w", force_zip64=True) as file,
+    ):
+        for content in pieces(b"", b"\0", amount("bytes of a line")):
+            file.write(content)
     return folder / "x.csv"
 
 

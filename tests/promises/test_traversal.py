@@ -15,12 +15,52 @@ from tests.security.test_bundles import seal, seal_manifest
 pytestmark = pytest.mark.promise("traversal")
 
 SECRET = "root:x:0:0"
-UP = ("../", "..%2f", "%2e%2e/", "%2e%2e%2f", "..%252f", "%252e%252e%252f", "..;/", "....//", "..\\", "..%5c", "%2e%2e%5c")
-UP += ("..%c0%af", "%c0%ae%c0%ae/", "..%ef%bc%8f", "..%00/", "./../", "/../", "..//", "%2e./", ".%2e/", "..%u2215", "\\..\\")
+UP = (
+    "../",
+    "..%2f",
+    "%2e%2e/",
+    "%2e%2e%2f",
+    "..%252f",
+    "%252e%252e%252f",
+    "..;/",
+    "....//",
+    "..\\",
+    "..%5c",
+    "%2e%2e%5c",
+)
+UP += (
+    "..%c0%af",
+    "%c0%ae%c0%ae/",
+    "..%ef%bc%8f",
+    "..%00/",
+    "./../",
+    "/../",
+    "..//",
+    "%2e./",
+    ".%2e/",
+    "..%u2215",
+    "\\..\\",
+)
 TARGETS = ("etc/passwd", "etc%2fpasswd", "etc%252fpasswd", "proc/self/environ")
-WHOLE = ("/etc/passwd", "//etc/passwd", "%2fetc%2fpasswd", "%252fetc%252fpasswd", "file:///etc/passwd", "file:%2f%2f/etc/passwd")
+WHOLE = (
+    "/etc/passwd",
+    "//etc/passwd",
+    "%2fetc%2fpasswd",
+    "%252fetc%252fpasswd",
+    "file:///etc/passwd",
+    "file:%2f%2f/etc/passwd",
+)
 WHOLE += ("/proc/self/cwd/pyproject.toml", "C:/windows/win.ini", "~root/.profile", "etc/passwd%00.js", "%00/etc/passwd")
-PLACES = ("/static/{}", "/{}", "/api/jobs/{}", "/api/jobs/{}/rows", "/api/jobs/{}/result.csv", "/map/{}", "/card/{}", "/docs/{}")
+PLACES = (
+    "/static/{}",
+    "/{}",
+    "/api/jobs/{}",
+    "/api/jobs/{}/rows",
+    "/api/jobs/{}/result.csv",
+    "/map/{}",
+    "/card/{}",
+    "/docs/{}",
+)
 
 
 def paths():
@@ -38,7 +78,17 @@ def test_routes(client, amount, figure):
     figure(f"{len(asked):,} paths on {len(PLACES)} routes, none answered")
 
 
-NAMES = ("../secret", "../../etc/passwd", "/etc/passwd", "..", ".", "~/x", "a/../../b", "file:///etc/passwd", "%2e%2e/x")
+NAMES = (
+    "../secret",
+    "../../etc/passwd",
+    "/etc/passwd",
+    "..",
+    ".",
+    "~/x",
+    "a/../../b",
+    "file:///etc/passwd",
+    "%2e%2e/x",
+)
 
 
 @pytest.mark.parametrize("name", [NAMES[0], *(pytest.param(name, marks=pytest.mark.slow) for name in NAMES[1:])])

@@ -13,7 +13,7 @@ from safetensors.torch import load as parse_tensors
 from mphil.errors import IntegrityError
 from mphil.model.bundle import manifest, read_bundle
 from tests.bundles import written
-from tests.security.test_bundles import assert_refused, edit, seal, seal_manifest
+from tests.security.test_bundles import assert_refused, edit, seal_manifest
 
 pytestmark = pytest.mark.promise("whole bundles")
 
