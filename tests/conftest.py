@@ -24,7 +24,7 @@ os.environ.setdefault("MPHIL_CACHE", str(Path(__file__).resolve().parents[1] / "
 torch.set_num_threads(1)
 
 # How long an example takes says more about the machine than about the code.
-hypothesis.settings.register_profile("quick", deadline=None, max_examples=30)
+hypothesis.settings.register_profile("quick", deadline=None, max_examples=20)
 hypothesis.settings.register_profile("full", deadline=None, max_examples=100)
 hypothesis.settings.load_profile(os.environ.get("MPHIL_EXAMPLES", "quick"))
 

@@ -94,7 +94,9 @@ class TestKill:
         assert all(line.startswith("mphil: epoch ") for line in ended.stderr.splitlines()), "nothing but progress"
         assert_same_run(folder, uncut["mphil"])
 
-    @pytest.mark.parametrize("method", ["erm", "mphil", "mphil-recipe"])
+    @pytest.mark.parametrize(
+        "method", [*(pytest.param(name, marks=pytest.mark.slow) for name in ("erm", "mphil")), "mphil-recipe"]
+    )
     def test_again_and_again(self, commands, uncut, tmp_path, method):
         folder = tmp_path / "run"
         arguments = [*settings(method), "--out", folder, "--resume"]

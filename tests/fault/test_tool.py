@@ -87,7 +87,10 @@ class TestPredicting:
     def big(self, tmp_path):
         return write_table(tmp_path / "big.csv", {"smiles": molecules() * 100})
 
-    @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
+    @pytest.mark.parametrize(
+        "number",
+        [signal.SIGKILL, *(pytest.param(one, marks=pytest.mark.slow) for one in (signal.SIGINT, signal.SIGTERM))],
+    )
     def test_no_half_file(self, product, commands, tmp_path, number):
         out = tmp_path / "out.csv"
         process = commands.start("predict", product.path, self.big(tmp_path), "--out", out)

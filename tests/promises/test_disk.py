@@ -1,4 +1,4 @@
-"""Old state survives: a disk that is full, failing or read-only leaves the previous file, and an error that names it."""
+"""Old state survives: a disk that is full, failing or read-only leaves the previous file, and an error names it."""
 
 import errno
 import os

@@ -1,6 +1,7 @@
 """Supply chain: nothing in the package unpickles, evaluates text or starts a shell."""
 
 import ast
+import re
 from pathlib import Path
 
 import pytest
@@ -44,3 +45,12 @@ def test_the_search_finds_what_it_looks_for(tmp_path, monkeypatch):
     path = tmp_path / "bad.py"
     path.write_text("import pickle\nimport torch\ntorch.load(1)\neval('1')\nrun('x', shell=True)\n")
     assert len(findings(path)) == 4
+
+
+def test_every_pinned_version_has_its_checksums(figure):
+    root = Path(__file__).parents[2]
+    pins = {line for line in (root / "constraints.txt").read_text().splitlines() if "==" in line}
+    hashed = (root / "constraints-hashes.txt").read_text().replace("\\\n", " ").splitlines()[1:]
+    assert {line.split(" ")[0] for line in hashed} == pins, "run .ci/hashes"
+    assert all(re.fullmatch(r"\S+==\S+( +--hash=sha256:[0-9a-f]{64})+", line) for line in hashed)
+    figure(f"{len(pins)} pinned packages with the SHA-256 of every file")
