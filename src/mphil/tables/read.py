@@ -23,7 +23,8 @@ from mphil.tables.parquet import column_texts, parquet_file
 from mphil.tables.xlsx import is_workbook
 
 ROWS = 4096
-"""Rows of a chunk."""
+CHARACTERS = 16_000_000
+"""Rows of a chunk, and characters after which it has no more."""
 
 MOST_COLUMNS = 20_000
 SMILES = "smiles"
@@ -260,11 +261,25 @@ def _xlsx_chunks(table: Table, rows: int, wanted: tuple[str, ...], keep: bool) -
 def _chunked(source: Iterator[Record], table: Table, rows: int, wanted: tuple[str, ...], keep: bool) -> Iterator[Chunk]:
     records = (_fitted(record, len(table.columns), keep) for record in source)
     start = 0
-    while batch := list(islice(records, rows)):
+    for batch in _batches(records, rows):
         cells = dict(zip(table.columns, zip(*(record.cells for record in batch), strict=True), strict=True))
         problems = {start + i: record.problem for i, record in enumerate(batch) if record.problem}
         yield Chunk(start, {name: cells[name] for name in wanted}, [record.line for record in batch], problems)
         start += len(batch)
+
+
+def _batches(records: Iterator[Record], rows: int) -> Iterator[list[Record]]:
+    """Records in lists of at most so many, fewer where they are long."""
+    batch: list[Record] = []
+    size = 0
+    for record in records:
+        batch.append(record)
+        size += sum(map(len, record.cells))
+        if len(batch) == rows or size > CHARACTERS:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
 
 
 def _fitted(record: Record, width: int, keep: bool) -> Record:
