@@ -21,7 +21,7 @@ pytestmark = pytest.mark.promise("hostile tables")
 PATIENCE = 120
 """Seconds after which a single table counts as a hang; the process then ends with a traceback."""
 MOST_BYTES = 500 * MEGABYTE
-PIECE = 10_000_000
+PIECE = 2_000_000
 
 
 def outcome(path):
@@ -98,6 +98,8 @@ def plain(path, contents: Iterator[bytes]) -> None:
 WORKSHEET = "xl/worksheets/sheet1.xml"
 SHEET = b'<?xml version="1.0"?><worksheet xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main"><sheetData>'
 END = b"</sheetData></worksheet>"
+STRINGS = b'<Override PartName="/xl/sharedStrings.xml" ContentType="application/vnd.openxmlformats-officedocument.'
+STRINGS += b'spreadsheetml.sharedStrings+xml"/>'
 
 
 def workbook(path, part: str, contents: Iterator[bytes]) -> None:
@@ -108,9 +110,11 @@ def workbook(path, part: str, contents: Iterator[bytes]) -> None:
     book.save(buffer)
     whole = zipfile.ZipFile(buffer)
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
+        if part != "xl/sharedStrings.xml":
+            archive.writestr("xl/sharedStrings.xml", b"<sst/>")
         for name in whole.namelist():
             if name != part:
-                archive.writestr(name, whole.read(name))
+                archive.writestr(name, whole.read(name).replace(b"</Types>", STRINGS + b"</Types>"))
         with archive.open(part, "w", force_zip64=True) as file:
             for content in contents:
                 file.write(content)

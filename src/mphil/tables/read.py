@@ -96,8 +96,9 @@ class Table:
             DataError: the file is damaged beyond a single row.
         """
         wanted = self.columns if columns is None else tuple(dict.fromkeys(columns))
+        known = set(self.columns)
         for name in wanted:
-            if name not in self.columns:
+            if name not in known:
                 raise UnknownName(f"column of {self.path.name}", name, self.columns)
         if self.format == "parquet":
             return _parquet_chunks(self, rows, wanted)
@@ -323,16 +324,17 @@ def _open_parquet(path: Path) -> Table:
 
 
 def _parquet_chunks(table: Table, rows: int, wanted: tuple[str, ...]) -> Iterator[Chunk]:
+    asked = set(wanted)
     # Columns of the same name cannot be asked for by name.
     fields = (
         None
         if len(set(table.fields)) < len(table.fields)
-        else [field for field, name in zip(table.fields, table.columns, strict=True) if name in wanted]
+        else [field for field, name in zip(table.fields, table.columns, strict=True) if name in asked]
     )
     with parquet_file(table.path) as file:
         start = 0
         for batch in file.iter_batches(batch_size=rows, columns=fields):
-            names = table.columns if fields is None else [n for n in table.columns if n in wanted]
+            names = table.columns if fields is None else [n for n in table.columns if n in asked]
             cells = {name: column_texts(column) for name, column in zip(names, batch.columns, strict=True)}
             numbers = range(start + 1, start + batch.num_rows + 1)
             yield Chunk(start, {name: cells[name] for name in wanted}, numbers, {})

@@ -16,6 +16,9 @@ MOST_CHARACTERS = 4_000_000
 
 MOST_PROPERTIES = 10_000
 
+MOST_LINES = 1_000_000
+"""Lines without the end of a structure; a few kilobytes of gzip can hold thousands of millions."""
+
 _PROPERTY = re.compile(r">.*?<([^>]*)>")
 
 
@@ -31,7 +34,12 @@ def smi_records(lines: Lines) -> Iterator[Record]:
 def sdf_properties(lines: Lines) -> list[str]:
     """Names of all properties in an SDF file, in the order in which they first appear."""
     names: dict[str, None] = {}
+    begun = 0
     for line in lines:
+        if line.startswith("$$$$"):
+            begun = lines.count
+        elif lines.count - begun > MOST_LINES:
+            raise DataError(f"{lines.path}:{lines.count}: {MOST_LINES:,} lines without `$$$$`; is this an SDF file?")
         if line.startswith(">") and (match := _PROPERTY.match(line)):
             names[match[1].strip()] = None
             if len(names) > MOST_PROPERTIES:

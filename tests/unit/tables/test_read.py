@@ -329,3 +329,11 @@ def test_what_is_too_much_is_said_with_the_name_of_the_file(tmp_path, monkeypatc
     path.write_text("".join(f"> <p{i}>\n1\n\n" for i in range(3)) + "$$$$\n")
     with pytest.raises(DataError, match=r"x\.sdf:7: more than 2 different properties"):
         open_table(path)
+
+
+def test_an_sdf_file_without_an_end_of_a_structure(tmp_path, monkeypatch):
+    monkeypatch.setattr("mphil.tables.structures.MOST_LINES", 10)
+    path = tmp_path / "x.sdf"
+    path.write_text("C\n" * 9 + "$$$$\n" + "C\n" * 20)
+    with pytest.raises(DataError, match=r"x\.sdf:21: 10 lines without"):
+        open_table(path)

@@ -16,6 +16,8 @@ from tests.command import call
 from tests.products import molecules
 
 SMILES = molecules()
+STRINGS = b'<Override PartName="/xl/sharedStrings.xml" ContentType="application/vnd.openxmlformats-officedocument.'
+STRINGS += b'spreadsheetml.sharedStrings+xml"/>'
 
 
 def book(path, *sheets):
@@ -132,7 +134,9 @@ class TestBombs:
         whole = zipfile.ZipFile(buffer)
         with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
             for one in whole.namelist():
-                archive.writestr(one, content if one == name else whole.read(one))
+                if one != name:
+                    archive.writestr(one, whole.read(one).replace(b"</Types>", STRINGS + b"</Types>"))
+            archive.writestr(name, content)
         return path
 
     def sheet(self, path, rows, dimension=b""):
