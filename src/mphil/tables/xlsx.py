@@ -27,8 +27,19 @@ LONGEST_ROW = 2_000_000
 MOST_ROWS = 1_048_576
 """Rows of a sheet, as in Excel; a single number in a file can ask for more."""
 
-_UNREAD = ("xl/worksheets/", "xl/media/", "xl/drawings/", "xl/charts/", "xl/embeddings/", "xl/pivotCache/")
-_UNREAD += ("xl/vbaProject.bin", "xl/externalLinks/", "xl/printerSettings/", "xl/comments", "customXml/")
+_UNREAD = (
+    "xl/worksheets/",
+    "xl/media/",
+    "xl/drawings/",
+    "xl/charts/",
+    "xl/embeddings/",
+    "xl/pivotCache/",
+    "xl/vbaProject.bin",
+    "xl/externalLinks/",
+    "xl/printerSettings/",
+    "xl/comments",
+    "customXml/",
+)
 """Parts that are read row by row, or not at all."""
 
 _ROW = re.compile(rb"[<:]row[\s/>]")
