@@ -12,6 +12,13 @@ import sys
 import traceback
 from pathlib import Path
 
+# What commands import when they come to it: each would take seconds for it.
+import sklearn.ensemble
+import sklearn.linear_model  # noqa: F401
+import torch._dynamo  # noqa: F401
+
+import mphil.model.product
+import mphil.model.product.runs
 import mphil.training.saved  # noqa: F401
 from mphil.benchmarks import BENCHMARKS
 from mphil.cli import main

@@ -11,6 +11,7 @@ import hypothesis
 import pytest
 import torch
 
+from tests import promised
 from tests.command import CommandServer
 
 # A suite started in the background inherits an ignored Ctrl-C, and would wait for interrupts that never come.
@@ -23,30 +24,42 @@ os.environ.setdefault("MPHIL_CACHE", str(Path(__file__).resolve().parents[1] / "
 torch.set_num_threads(1)
 
 # How long an example takes says more about the machine than about the code.
-hypothesis.settings.register_profile("quick", deadline=None, max_examples=30)
+hypothesis.settings.register_profile("quick", deadline=None, max_examples=20)
 hypothesis.settings.register_profile("full", deadline=None, max_examples=100)
 hypothesis.settings.load_profile(os.environ.get("MPHIL_EXAMPLES", "quick"))
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Let every report say which promise its test is about, even where the test is skipped or fails."""
+    for item in items:
+        if (marker := item.get_closest_marker("promise")) is not None:
+            (name,) = marker.args
+            assert name in promised.PROMISES, f"{item.nodeid}: there is no promise {name!r}"
+            item.user_properties.append(("promise", name))
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """One line for each promise of docs/explanation/reliability.md that was tested, with its figure."""
-    lines = sorted(
-        f"{report.outcome:7}{text}"
-        for reports in terminalreporter.stats.values()
-        for report in reports
-        for name, text in getattr(report, "user_properties", ())
-        if name == "promise" and report.when == "call"
-    )
-    if lines:
+    """One line for each promise of docs/explanation/reliability.md, with its figure or why there is none."""
+    reports = [report for found in terminalreporter.stats.values() for report in found]
+    reports = [report for report in reports if isinstance(report, pytest.TestReport)]
+    if any("promise" in dict(report.user_properties) for report in reports):
         terminalreporter.section("promises")
-        for line in lines:
+        asked_for_all = terminalreporter.config.args_source is not pytest.Config.ArgsSource.ARGS
+        for line in promised.lines(reports, every=asked_for_all):
             terminalreporter.write_line(line)
 
 
 @pytest.fixture
-def promise(record_property: Callable[[str, object], None]) -> Callable[[str, str], None]:
-    """Says which promise a test is about, and the figure that it measured."""
-    return lambda name, figure: record_property("promise", f"{name}: {figure}")
+def figure(record_property: Callable[[str, object], None]) -> Callable[[str], None]:
+    """Says what a test of a promise has measured."""
+    return lambda text: record_property("figure", text)
+
+
+@pytest.fixture(params=["small", pytest.param("full", marks=pytest.mark.slow)])
+def amount(request: pytest.FixtureRequest, record_property: Callable[[str, object], None]) -> Callable[[str], int]:
+    """How much of something to try (see `tests/promised.py`): little in `make test`, much in `make test-all`."""
+    record_property("size", request.param)
+    return lambda name: promised.amount_of(name, request.param)
 
 
 @pytest.fixture(scope="session")
@@ -64,6 +77,15 @@ def product(tmp_path_factory: pytest.TempPathFactory):
 
     folder = tmp_path_factory.mktemp("product")
     return make(binary_table(folder / "assay.csv"), folder / "out", baselines=True)
+
+
+@pytest.fixture(scope="session")
+def client():
+    """A server with a small model, for all tests that ask one; whoever spoils it sees to it that it answers again."""
+    from tests.served import predictor, served
+
+    with served(predictor()) as client:
+        yield client
 
 
 @pytest.fixture

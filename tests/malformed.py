@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import csv
 import gzip
 import io
 import random
+import zipfile
 from collections.abc import Callable
 
+import openpyxl
 import pyarrow
 from pyarrow import parquet
 
@@ -133,6 +136,41 @@ def wide(rng: random.Random) -> str:
     return ",".join(f"c{i % 700}" for i in range(columns)) + "\n" + ",".join("1" * columns) + "\nCCO\n"
 
 
+def mutated_workbook(rng: random.Random) -> bytes:
+    """A workbook, some bytes of which are others: of the archive, or of what is packed in it."""
+    book, buffer = openpyxl.Workbook(), io.BytesIO()
+    for row in csv.reader(plain(rng).splitlines()):
+        book.active.append(row)
+    book.save(buffer)
+    data = buffer.getvalue()
+    if rng.random() < 0.5:
+        parts, buffer = zipfile.ZipFile(io.BytesIO(data)), io.BytesIO()
+        spoilt = rng.choice(parts.namelist())
+        with zipfile.ZipFile(buffer, "w") as archive:
+            for name in parts.namelist():
+                content = bytearray(parts.read(name))
+                for _ in range(rng.randrange(1, 6) if name == spoilt else 0):
+                    content[rng.randrange(len(content))] = rng.randrange(256)
+                archive.writestr(name, bytes(content))
+        return buffer.getvalue()
+    content = bytearray(data)
+    for _ in range(rng.randrange(4)):
+        content[rng.randrange(len(content))] = rng.randrange(256)
+    return bytes(content[: rng.choice([len(content), rng.randrange(len(content))])])
+
+
+def utf_16(rng: random.Random) -> bytes:
+    data = plain(rng).encode(rng.choice(["utf-16", "utf-16-le", "utf-16-be", "utf-32"]))
+    return data[: len(data) - rng.choice([0, 1, 2, 3])]
+
+
+def formulas(rng: random.Random) -> str:
+    starts = ["=1+1", "@SUM(A1)", "+1", "-1-1", "=cmd|' /C calc'!A0", "\t=1"]
+    return "smiles,y\n" + "".join(
+        f"{rng.choice([*starts, *MOLECULES])},{rng.choice([*starts, '0', '1'])}\n" for _ in range(20)
+    )
+
+
 KINDS: list[Callable[[random.Random], bytes | str]] = [
     plain,
     binary,
@@ -148,6 +186,9 @@ KINDS: list[Callable[[random.Random], bytes | str]] = [
     mutated_parquet,
     mutated_sdf,
     wide,
+    mutated_workbook,
+    utf_16,
+    formulas,
 ]
 
 
@@ -156,7 +197,9 @@ def malformed(number: int) -> tuple[str, bytes]:
     rng = random.Random(number)
     kind = KINDS[number % len(KINDS)]
     content = kind(rng)
-    natural = {mutated_parquet: ".parquet", mutated_sdf: ".sdf", cut_gzip: ".csv.gz"}.get(kind, ".csv")
+    natural = {mutated_parquet: ".parquet", mutated_sdf: ".sdf", cut_gzip: ".csv.gz", mutated_workbook: ".xlsx"}.get(
+        kind, ".csv"
+    )
     suffix = natural if rng.random() < 0.6 else rng.choice(SUFFIXES)
     return f"{kind.__name__}-{number}{suffix}", content.encode("utf-8", "replace") if isinstance(
         content, str

@@ -57,7 +57,7 @@ def terminal():
         os.close(master)
 
 
-@pytest.mark.parametrize("columns", [80, 140])
+@pytest.mark.parametrize("columns", [80, pytest.param(140, marks=pytest.mark.slow)])
 def test_progress_on_a_terminal(commands, tmp_path, columns):
     train = ["train", "--benchmark", "good-motif-basis-concept", "--method", "mphil", *SMALL, "--out", tmp_path / "r"]
     steps = ["--set", "train.epochs=40", "--set", "train.batch_size=8", "--set", "train.max_steps=150"]

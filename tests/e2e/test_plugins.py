@@ -58,6 +58,7 @@ def done(*words: str) -> str:
     return ended.out
 
 
+@pytest.mark.slow
 def test_an_installed_package_in_this_process(here, tmp_path, monkeypatch):
     site = tmp_path / "site"
     site.mkdir()

@@ -13,7 +13,7 @@ import pytest
 from mphil.explain.rows import explain_rows
 from mphil.model.screening import screen_file
 from mphil.serve import jobs
-from tests.served import JSON, bundle_folder, predictor, served
+from tests.served import JSON, bundle_folder, predictor
 
 MIXED = ["CCO", "C C", "", "c1ccccc1C(=O)O", "OCC", "[Na+].[Cl-]", "C1CC", "C" * 5000]
 BROKEN = 'smiles,note\nCCO,fine\nCCN\nC=C,"an open\nquote\n'
@@ -22,12 +22,6 @@ BROKEN = 'smiles,note\nCCO,fine\nCCN\nC=C,"an open\nquote\n'
 @pytest.fixture(scope="module")
 def model():
     return predictor()
-
-
-@pytest.fixture(scope="module")
-def client():
-    with served(predictor()) as client:
-        yield client
 
 
 @pytest.fixture(scope="module")

@@ -12,8 +12,6 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from tests.served import predictor, served
-
 pytestmark = pytest.mark.browser
 
 PASTED = """CC(=O)Oc1ccccc1C(=O)O aspirin
@@ -24,12 +22,6 @@ CCCCCCCCCCCC"""
 NAMES = ["aspirin", "caffeine", '<img src=x onerror="window.bad=1">', "Row 4"]
 TEXT = "document.querySelector('{}').textContent"
 MAP = "document.querySelector('#map').contentDocument"
-
-
-@pytest.fixture(scope="module")
-def client():
-    with served(predictor()) as client:
-        yield client
 
 
 def until(browser, condition: str) -> None:

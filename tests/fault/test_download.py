@@ -31,7 +31,7 @@ def target(tmp_path):
     return tmp_path / "file"
 
 
-@pytest.fixture(params=["checked", "unchecked"])
+@pytest.fixture(params=["checked", pytest.param("unchecked", marks=pytest.mark.slow)])
 def sha256(request):
     """The checksum to expect, if any: without one, the version the server tells must suffice."""
     return [SHA] if request.param == "checked" else []

@@ -15,6 +15,8 @@ from mphil.serve.scratch import Scratch
 from tests.bundles import written
 from tests.command import call
 
+pytestmark = pytest.mark.promise("clean stop")
+
 SENTENCE = "stopped; give the same command again\n"
 STARTING = """
 import builtins, os, signal, sys

@@ -16,6 +16,8 @@ import torch
 from mphil.training.checkpoint import Checkpoints
 from tests.command import call, saved_step, wait_until
 
+pytestmark = pytest.mark.promise("no training lost")
+
 MPHIL = Path(sys.executable).with_name("mphil")
 STEPS = 69
 """3 epochs of 23 batches."""
@@ -92,7 +94,9 @@ class TestKill:
         assert all(line.startswith("mphil: epoch ") for line in ended.stderr.splitlines()), "nothing but progress"
         assert_same_run(folder, uncut["mphil"])
 
-    @pytest.mark.parametrize("method", ["erm", "mphil", "mphil-recipe"])
+    @pytest.mark.parametrize(
+        "method", [*(pytest.param(name, marks=pytest.mark.slow) for name in ("erm", "mphil")), "mphil-recipe"]
+    )
     def test_again_and_again(self, commands, uncut, tmp_path, method):
         folder = tmp_path / "run"
         arguments = [*settings(method), "--out", folder, "--resume"]

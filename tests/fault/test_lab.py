@@ -1,30 +1,22 @@
 """Sweeps that are killed at any moment end with exactly their runs, and disturb nothing else."""
 
 import json
-import multiprocessing
 import random
 import signal
 import subprocess
 import sys
 import time
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from mphil.lab.engine import LocalEngine
 from mphil.lab.records import read_folder
-from mphil.lab.sweep import sweep
-from tests.command import PATIENCE, saved_step, wait_until
-from tests.unit.lab.made import BROKEN, TINY, cells
+from tests.command import saved_step, wait_until
+from tests.unit.lab.made import BROKEN, TINY
+
+pytestmark = pytest.mark.promise("sweeps")
 
 MPHIL = Path(sys.executable).with_name("mphil")
-STAND_IN = (sys.executable, str(Path(__file__).parents[1] / "unit" / "lab" / "stand_in.py"))
-SIX = [replace(cells()[0], seed=seed) for seed in range(6)]
-
-
-def run_all(folder):
-    sweep(SIX, LocalEngine(folder / "runs", 2, STAND_IN), folder)
 
 
 def command(folder, *options):
@@ -34,27 +26,6 @@ def command(folder, *options):
 
 def ids(folder):
     return sorted(record["cell"] for record in read_folder(folder)[0])
-
-
-def test_killed_again_and_again(tmp_path):
-    """Workers of a fifth of a second stand for training; the sweep itself is the real one."""
-    context = multiprocessing.get_context("fork")
-    kills = 0
-    deadline = time.monotonic() + PATIENCE
-    while len(ids(tmp_path)) < len(SIX):
-        assert time.monotonic() < deadline
-        process = context.Process(target=run_all, args=(tmp_path,))
-        process.start()
-        # Six runs of a fifth of a second, two at a time, cannot be done after two such moments.
-        process.join(random.uniform(0.02, 0.25) if kills < 2 else random.uniform(0.1, 1.0))
-        kills += process.is_alive()
-        process.kill()
-        process.join()
-    run_all(tmp_path)
-    assert ids(tmp_path) == sorted(cell.id for cell in SIX)
-    assert kills >= 2
-    assert len((tmp_path / "tiny.jsonl").read_text().splitlines()) == len(SIX)
-    wait_until(lambda: not any(path.is_dir() for path in (tmp_path / "runs").iterdir()))
 
 
 def test_the_real_thing_once(tmp_path, commands):

@@ -20,6 +20,8 @@ from tests.cluster import ONE_PROCESSOR, local_cluster
 from tests.command import call, wait_until
 from tests.unit.lab.made import TINY, cells
 
+pytestmark = pytest.mark.promise("sweeps")
+
 STAND_IN = (sys.executable, str(Path(__file__).parents[1] / "unit" / "lab" / "stand_in.py"))
 CELL = cells()[0]
 
@@ -46,6 +48,7 @@ def is_gone(pid):
         return True
 
 
+@pytest.mark.slow
 def test_one_of_two_nodes_is_killed_during_the_sweep(cluster, tmp_path):
     node = cluster.add_node(**ONE_PROCESSOR)
     wanted, runs = asked("waits", "waits", "good", "good", "good"), tmp_path / "runs"
@@ -73,6 +76,7 @@ def test_one_of_two_nodes_is_killed_during_the_sweep(cluster, tmp_path):
     assert [path.name for path in runs.iterdir()] == ["go"]
 
 
+@pytest.mark.slow
 def test_every_end_is_told_and_closing_stops_what_is_under_way(cluster, tmp_path):
     handler = signal.getsignal(signal.SIGTERM)
     wanted = asked("good", "fails", "dies", "busy", "nowhere", "hangs")

@@ -13,6 +13,8 @@ from tests.cluster import local_cluster
 from tests.command import call, saved_step, wait_until
 from tests.products import SET, binary_table, molecules, rows_of, write_table
 
+pytestmark = pytest.mark.promise("no training lost")
+
 TINY = [text for pair in SET for text in ("--set", pair)]
 LONG = ["--set", "encoder.width=8", "--set", "encoder.layers=2", "--set", "train.batch_size=4"]
 LONG += ["--set", "train.epochs=4", "--method", "mphil", "--fast", "--no-baselines"]
@@ -85,7 +87,10 @@ class TestPredicting:
     def big(self, tmp_path):
         return write_table(tmp_path / "big.csv", {"smiles": molecules() * 100})
 
-    @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
+    @pytest.mark.parametrize(
+        "number",
+        [signal.SIGKILL, *(pytest.param(one, marks=pytest.mark.slow) for one in (signal.SIGINT, signal.SIGTERM))],
+    )
     def test_no_half_file(self, product, commands, tmp_path, number):
         out = tmp_path / "out.csv"
         process = commands.start("predict", product.path, self.big(tmp_path), "--out", out)

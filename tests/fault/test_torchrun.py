@@ -11,6 +11,8 @@ import pytest
 
 from tests.command import PATIENCE, saved_step, wait_until
 
+pytestmark = pytest.mark.promise("no training lost")
+
 TORCHRUN = Path(sys.executable).with_name("torchrun")
 STEPS = 96
 """8 epochs of 12 batches, each of which is saved."""

@@ -1,40 +1,95 @@
 """No silent corruption: whatever a flipped bit or a missing end makes of a stored file is refused, or built again."""
 
 import random
+from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+import torch
 
 from mphil.errors import IntegrityError, UsageError
-from mphil.graphs import cache
 from mphil.graphs.cache import Entry, remember
 from mphil.graphs.store import GraphStore
+from mphil.lab.records import RecordFile
 from mphil.model.bundle import read_bundle
+from mphil.training.checkpoint import Checkpoints
 from tests.bundles import written
 from tests.graphs import random_store
+from tests.unit.lab.made import cells, record
 
-SMALL, FULL = (200, 40), (10_000, 1_000)
-"""Flipped bits and truncations over all kinds of files together."""
+pytestmark = pytest.mark.promise("no silent corruption")
 
 
 class Stored(NamedTuple):
-    """What was read, as far as it can be compared."""
+    """Files, and how they are read: the same value, or an `IntegrityError` or `UsageError` that names them."""
 
-    digest: str
-
-
-def bundle(folder: Path):
-    return written(folder), lambda: read_bundle(folder)
+    files: list[Path]
+    read: Callable[[], Any]
 
 
-def store(folder: Path):
+def bundle(folder: Path) -> Stored:
+    written(folder)
+    return Stored(sorted(folder.iterdir()), lambda: read_bundle(folder).digest)
+
+
+def store(folder: Path) -> Stored:
     random_store("binary", graphs=20).save(folder)
-    return folder, lambda: Stored(GraphStore.load(folder).digest())
+    return Stored(sorted(folder.iterdir()), lambda: GraphStore.load(folder).digest())
 
 
-KINDS = {"bundle": bundle, "store": store}
+def checkpoint(folder: Path) -> Stored:
+    checkpoints = Checkpoints(folder)
+    groups = {name: {"w": torch.randn(30, 30), "n": torch.arange(50)} for name in ("state", "best-ood_val")}
+    checkpoints.write(groups, {"at": {"step": 7, "history": [{"loss": 0.1 * i} for i in range(20)]}})
+
+    def read() -> Any:
+        tensors = [checkpoints.load(group) for group in checkpoints.groups()]
+        return checkpoints.meta(), [{name: tensor.tolist() for name, tensor in named.items()} for named in tensors]
+
+    return Stored(sorted(folder.iterdir()), read)
+
+
+def records(folder: Path) -> Stored:
+    """What is left of a file of records: those that are whole, and a sentence about the others."""
+    file, whole = RecordFile(folder / "tiny.jsonl"), [record(cells()[0]) | {"cell": str(i)} for i in range(5)]
+    for one in whole:
+        file.append(one)
+
+    def read() -> Any:
+        found, problems = file.read()
+        assert all(one in whole for one in found), "a record that nobody wrote"
+        if problems:
+            raise IntegrityError(f"{folder / problems[0]}")
+        if len(found) < len(whole):
+            raise IntegrityError(f"{folder}: {len(found)} records; the others are run again")
+        return found
+
+    return Stored([file.path], read)
+
+
+def cache(folder: Path) -> Stored:
+    """A damaged entry is built again, once."""
+    values, built = np.arange(100), []
+
+    def build() -> Entry:
+        built.append(1)
+        return Entry({"values": values}, {"why": "a test"})
+
+    remember("test", "key", build)
+
+    def read() -> Any:
+        count = len(built)
+        np.testing.assert_array_equal(remember("test", "key", build).arrays["values"], values)
+        if len(built) > count:
+            raise IntegrityError(f"{folder}: built again")
+        return values.tobytes()
+
+    return Stored(sorted((folder / "test" / "key" / "entry").iterdir()), read)
+
+
+KINDS = {"bundle": bundle, "checkpoint": checkpoint, "store": store, "cache": cache, "record": records}
 
 
 def damage(path: Path, rng: random.Random, *, flip: bool) -> bytes:
@@ -56,41 +111,21 @@ def place(before: bytes, after: bytes) -> str:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize(("flips", "cuts"), [SMALL, pytest.param(*FULL, marks=pytest.mark.slow)])
-def test_refused(tmp_path, promise, kind, flips, cuts):
-    folder, read = KINDS[kind](tmp_path / "stored")
-    files, rng, refused = sorted(path for path in folder.iterdir() if path.is_file()), random.Random(0), 0
-    whole, rounds = read().digest, (flips + cuts) // len(KINDS)
-    for number in range(rounds):
+def test_refused(tmp_path, monkeypatch, amount, figure, kind):
+    monkeypatch.setenv("MPHIL_CACHE", str(tmp_path / "stored"))
+    files, read = KINDS[kind](tmp_path / "stored")
+    flips, cuts = (amount(name) // len(KINDS) for name in ("flipped bits", "truncations"))
+    rng, refused, whole = random.Random(0), 0, read()
+    for number in range(flips + cuts):
         path = rng.choice(files)
-        before = damage(path, rng, flip=number < flips // len(KINDS))
+        before = damage(path, rng, flip=number < flips)
         try:
             # A header of NumPy says some things in several ways: another way is no damage.
-            assert read().digest == whole, f"{path.name}: {place(before, path.read_bytes())}"
+            assert read() == whole, f"{path.name}: {place(before, path.read_bytes())}"
         except (IntegrityError, UsageError) as refusal:
-            refused += str(folder) in str(refusal)
+            refused += str(tmp_path / "stored") in str(refusal)
         path.write_bytes(before)
-    assert refused >= 0.99 * rounds
-    promise(
-        "no silent corruption", f"{rounds:,} spoilt files of a {kind}: {refused:,} refused by name, none read wrongly"
+    assert refused >= 0.99 * (flips + cuts)
+    figure(
+        f"{kind}: {flips:,} flipped bits and {cuts:,} truncations, {refused:,} refused or rebuilt, none read wrongly"
     )
-
-
-@pytest.mark.parametrize(("flips", "cuts"), [(30, 10), pytest.param(500, 100, marks=pytest.mark.slow)])
-def test_built_again(tmp_path, promise, monkeypatch, flips, cuts):
-    monkeypatch.setenv("MPHIL_CACHE", str(tmp_path))
-    values, built, rng = np.arange(100), [], random.Random(0)
-
-    def build() -> Entry:
-        built.append(1)
-        return Entry({"values": values}, {"why": "a test"})
-
-    remember("test", "key", build)
-    entry = cache.cache_folder() / "test" / "key" / "entry"
-    for number in range(flips + cuts):
-        path = rng.choice(sorted(entry.iterdir()))
-        before = damage(path, rng, flip=number < flips)
-        changed, count = path.read_bytes() != before, len(built)
-        np.testing.assert_array_equal(remember("test", "key", build).arrays["values"], values)
-        assert len(built) == count + changed
-    promise("no silent corruption", f"{flips + cuts:,} spoilt files of the cache, all built again")

@@ -12,11 +12,13 @@ import pytest
 
 from mphil.model.predictor import load
 
+pytestmark = pytest.mark.promise("old bundles")
+
 OLD = sorted(Path(__file__).with_name("old").iterdir())
 
 
 @pytest.mark.parametrize("folder", OLD, ids=lambda folder: folder.name)
-def test_the_same_predictions(promise, folder):
+def test_the_same_predictions(figure, folder):
     told = json.loads((folder / "predictions.json").read_text())
     said = load(folder / "bundle").predict(told["smiles"])
     assert list(said.status) == told["status"]
@@ -25,4 +27,4 @@ def test_the_same_predictions(promise, folder):
     assert (np.isnan(said.probability[:, 0]) == np.isnan(then)).all()
     assert difference < 1e-6
     np.testing.assert_allclose(said.similarity, np.array(told["similarity"], float))
-    promise("old bundles", f"{folder.name}: loads, largest difference {difference:.1e}")
+    figure(f"{folder.name}: loads, largest difference {difference:.1e}")

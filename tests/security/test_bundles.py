@@ -22,6 +22,8 @@ from mphil.model.bundle import manifest as bundle_manifest
 from mphil.model.bundle import read_bundle
 from tests.command import call
 
+pytestmark = pytest.mark.promise("hostile bundles")
+
 FILES = sorted({*bundle_manifest.KNOWN - {bundle_manifest.MEMBERS}, "manifest.json"})
 """Of a bundle of one network; what may happen to the file of a committee is tried where committees are."""
 

@@ -36,6 +36,8 @@ from tests.bundles import written
 from tests.command import call
 from tests.products import molecules, write_table
 
+pytestmark = pytest.mark.promise("hostile text")
+
 MARKUP = "`\"><x-evil onx=1>'</script><x-evil></title></style><!-- {{7*7}} {% raw %}"
 FORMULA = "=cmd|' /C calc'!A0"
 LATEX = r"\input{/etc/passwd} $x^2$ 100% & # _ ~ {"

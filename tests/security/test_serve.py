@@ -15,13 +15,9 @@ from mphil.serve import api, jobs, pace
 from mphil.serve.guard import LOCAL
 from tests.served import BINARY, JSON, predictor, served
 
+pytestmark = pytest.mark.promise("server limits")
+
 ASK = '{"smiles": ["CCO"]}'
-
-
-@pytest.fixture(scope="module")
-def client():
-    with served(predictor()) as client:
-        yield client
 
 
 @pytest.mark.parametrize("path", ["/", "/api/model", "/healthz", "/static/main.js", "/openapi.json"])

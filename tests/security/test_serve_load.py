@@ -15,16 +15,12 @@ import pytest
 
 from mphil.limits import MAX_EXPLAINED_ATOMS, MAX_REQUEST_CHARACTERS
 from mphil.serve import deadline, explainer
-from tests.served import JSON, PATIENCE, predictor, served
+from tests.served import JSON, PATIENCE
+
+pytestmark = pytest.mark.promise("server faults")
 
 RING = "C1" + "C" * 988 + "C1"
 PEPTIDE = "N" + "[C@@H](C)C(=O)N" * 45 + "CC(=O)O"
-
-
-@pytest.fixture(scope="module")
-def client():
-    with served(predictor()) as client:
-        yield client
 
 
 def refused(answer, status):
@@ -76,6 +72,7 @@ def test_a_deadline_ends_the_work_and_predictions_go_on(client, slow):
     assert gone(before)
 
 
+@pytest.mark.promise("server limits")
 def test_a_prediction_that_takes_too_long_is_ended(client, monkeypatch):
     """The process is stopped, as one that works for ever; it must be gone after the deadline, and have a successor."""
     answered(client, "/api/predict")

@@ -16,18 +16,14 @@ from mphil.serve.closing import Closing
 from mphil.serve.guard import Guard
 from tests.served import predictor, served
 
+pytestmark = pytest.mark.promise("server faults")
+
 HALF = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n"
 UPLOAD = (
     b"POST /api/files HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/octet-stream\r\n"
     b"Content-Length: 60000000\r\n\r\n"
 )
 JSON = b"POST /api/predict HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 999\r\n\r\n"
-
-
-@pytest.fixture(scope="module")
-def client():
-    with served(predictor()) as client:
-        yield client
 
 
 def connect(client, sent=b""):

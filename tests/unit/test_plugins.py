@@ -172,6 +172,7 @@ def test_a_notebook_may_define_a_method_again(plugged):
     assert METHODS.plugin("again-and-again").kind == "method"
 
 
+@pytest.mark.slow
 def test_a_script_that_registers_still_loads_what_is_listed(plugged, tmp_path):
     (tmp_path / "listed_one.py").write_text(SOURCE)
     program = (

@@ -6,9 +6,11 @@ command that repeats it, and what the lab knows of it: cell, setting, suite, row
 
 from __future__ import annotations
 
+import hashlib
 import json
 import logging
 import os
+import re
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -25,6 +27,9 @@ _RUN = ("metric", "selections", "last", "seconds", "config", "data_digest", "spl
 NEEDED = {"run": (*_ALWAYS, *_RUN), "refused": (*_ALWAYS, "reason"), "failed": (*_ALWAYS, "error")}
 """What a record of each kind cannot do without."""
 FAILED = ".failed.jsonl"
+FORMAT = 2
+"""Of a line that ends with a checksum; lines of before have neither."""
+_CHECKSUM = re.compile(rb', "sha256": "([0-9a-f]{64})"}$')
 _LOG = logging.getLogger(__name__)
 
 
@@ -50,7 +55,7 @@ class RecordFile:
         Returns:
             Whether it was added.
         """
-        line = json.dumps(record, allow_nan=False).encode() + b"\n"
+        line = render(record)
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with self._locked() as handle:
             size = self._mend(handle)
@@ -121,16 +126,24 @@ class RecordFile:
         return len(content) + 1
 
 
+def render(record: Record) -> bytes:
+    """The line of a record, which ends with a checksum of all that stands before it."""
+    body = json.dumps({**record, "format": FORMAT}, allow_nan=False).encode()
+    return body[:-1] + f', "sha256": "{hashlib.sha256(body).hexdigest()}"}}\n'.encode()
+
+
 def parse(line: bytes) -> Record:
     """A record from its line.
 
     Raises:
         ValueError: it is broken or lacks something; the message says what.
     """
+    line = line.rstrip(b"\n")
     try:
         record = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         raise ValueError(f"broken JSON: {line[:40].decode(errors='replace')!r}") from None
+    _check_whole(line, record)
     if not isinstance(record, dict) or record.get("kind") not in NEEDED:
         raise ValueError(f"it has none of the kinds {', '.join(NEEDED)}")
     missing = [key for key in NEEDED[record["kind"]] if key not in record]
@@ -141,6 +154,17 @@ def parse(line: bytes) -> Record:
     if type(record.setdefault("numerics", 0)) is not int:
         raise ValueError(f"{str(record['numerics'])[:40]!r} is no version of the numerics")
     return record
+
+
+def _check_whole(line: bytes, record: Any) -> None:
+    """Compare a line with its checksum, and take format and checksum out of the record."""
+    if not isinstance(record, dict) or not record.keys() & {"format", "sha256"}:
+        return
+    found = _CHECKSUM.search(line)
+    body = line[: found.start()] + b"}" if found else line
+    if found is None or record.get("format") != FORMAT or hashlib.sha256(body).hexdigest().encode() != found[1]:
+        raise ValueError("it does not match its checksum")
+    del record["format"], record["sha256"]
 
 
 def _counted(count: int, numerics: int) -> str:

@@ -36,36 +36,36 @@ BINARY = {"content": {"application/octet-stream": {"schema": {"type": "string", 
 router = APIRouter(responses=FAULTS)
 
 
-def get_desk(request: Request) -> Desk:
+async def get_desk(request: Request) -> Desk:
     """The desk of the server."""
     desk: Desk = request.app.state.desk
     return desk
 
 
-def get_explainer(request: Request) -> Explainer:
+async def get_explainer(request: Request) -> Explainer:
     """The process of the server that explains."""
     explainer: Explainer = request.app.state.explainer
     return explainer
 
 
-def get_predicting(request: Request) -> Explainer:
+async def get_predicting(request: Request) -> Explainer:
     """The process of the server that predicts."""
     predicting: Explainer = request.app.state.predicting
     return predicting
 
 
-def get_jobs(request: Request) -> Jobs:
+async def get_jobs(request: Request) -> Jobs:
     """The files of the server."""
     jobs: Jobs = request.app.state.jobs
     return jobs
 
 
-def get_job(jobs: Annotated[Jobs, Depends(get_jobs)], job_id: str) -> Job:
+async def get_job(jobs: Annotated[Jobs, Depends(get_jobs)], job_id: str) -> Job:
     """The file that the path names."""
     return jobs[job_id]
 
 
-def get_results(job: Annotated[Job, Depends(get_job)]) -> Results:
+async def get_results(job: Annotated[Job, Depends(get_job)]) -> Results:
     """The answers to a file, which must be finished."""
     if job.results is None:
         raise Refusal(409, f"the job is {job.state}", "wait until its state is `done`")

@@ -29,7 +29,18 @@ ANSWER = struct.Struct("<HQ")
 START_SECONDS = 600.0
 """How long a process may take to load the model before another one takes its place."""
 
+LINGER_SECONDS = 1.0
+"""How long work goes on that nobody waits for any more. To start another process takes longer than most answers, so
+that clients who leave early would otherwise keep the server from everybody else."""
+
 Kind = Literal["predict", "explain"]
+
+MAX_WAITING_SECONDS: dict[Kind, float] = {"predict": 1.5, "explain": 10.0}
+"""How long the last of those who wait may have to wait, by the time that answers took of late."""
+ALWAYS_WAITING = 3
+"""Requests that may wait however long answers take."""
+RECENT = 0.2
+"""Weight of the last answer in the mean time of an answer."""
 
 
 class Explainer(AbstractAsyncContextManager["Explainer"]):
@@ -44,29 +55,46 @@ class Explainer(AbstractAsyncContextManager["Explainer"]):
         self._predictor, self._kind = predictor, kind
         self._folder = Scratch()
         self._turn = asyncio.Lock()
-        self._waiting, self._closed = 0, False
+        self._waiting, self._closed, self._seconds = 0, False, 0.0
         self._process: asyncio.subprocess.Process | None = None
         self._starting: asyncio.Task[asyncio.subprocess.Process] | None = None
+        self._working: set[asyncio.Task[bytes]] = set()
 
     async def warm_up(self) -> None:
         """Answer once, so that the first visitor does not wait for the process."""
         await self.ask([TRIAL])
 
     async def ask(self, smiles: list[str], target: str | None = None) -> bytes:
-        """The JSON text of a `PredictResponse` or an `ExplainResponse`. Whoever stops waiting for it ends the process.
+        """The JSON text of a `PredictResponse` or an `ExplainResponse`.
+
+        When the caller stops waiting for it the process is ended, unless it has finished a moment later.
 
         Raises:
             Refusal: too many requests are waiting, or this one cannot be answered.
             RuntimeError: a fault of the process.
         """
-        if self._waiting >= MAX_WAITING_REQUESTS:
+        late = self._waiting * self._seconds > MAX_WAITING_SECONDS[self._kind] and self._waiting >= ALWAYS_WAITING
+        if late or self._waiting >= MAX_WAITING_REQUESTS:
             raise Refusal(503, f"{self._waiting} requests are waiting already", "try again in a moment")
         self._waiting += 1
         try:
-            async with self._turn:
-                return await self._ask(json.dumps({"smiles": smiles, "target": target}).encode())
+            await self._turn.acquire()
+            work = asyncio.ensure_future(self._in_turn(json.dumps({"smiles": smiles, "target": target}).encode()))
+            self._working.add(work)
+            work.add_done_callback(self._working.discard)
+            try:
+                return await asyncio.shield(work)
+            except asyncio.CancelledError:
+                asyncio.get_running_loop().call_later(LINGER_SECONDS, work.cancel)
+                raise
         finally:
             self._waiting -= 1
+
+    async def _in_turn(self, request: bytes) -> bytes:
+        try:
+            return await self._ask(request)
+        finally:
+            self._turn.release()
 
     async def _ask(self, request: bytes) -> bytes:
         try:
@@ -77,8 +105,10 @@ class Explainer(AbstractAsyncContextManager["Explainer"]):
             raise self._lost() from None
         try:
             assert process.stdin is not None
+            begun = asyncio.get_running_loop().time()
             process.stdin.write(REQUEST.pack(len(request)) + request)
             status, body = await _answer(process)
+            self._seconds += RECENT * (asyncio.get_running_loop().time() - begun - self._seconds)
         except (asyncio.IncompleteReadError, OSError):
             await self._renew()
             raise self._lost() from None
@@ -138,6 +168,9 @@ class Explainer(AbstractAsyncContextManager["Explainer"]):
 
     async def __aexit__(self, *exception: object) -> None:
         self._closed = True
+        for work in self._working:
+            work.cancel()
+        await asyncio.gather(*self._working, return_exceptions=True)
         await self._end()
         self._folder.close()
 

@@ -123,6 +123,7 @@ class Lines:
     Bytes that are not UTF-8 are read as Windows-1252, which is what they nearly always are, and counted.
 
     Attributes:
+        path: the file.
         count: lines given so far.
         recoded: bytes so far that were not UTF-8.
         ended: whether somebody asked for a line after the last.
@@ -131,7 +132,7 @@ class Lines:
     def __init__(self, path: Path, content: BinaryIO, encoding: str) -> None:
         errors = "surrogateescape" if encoding.startswith("utf-8") else "replace"
         self._text = io.TextIOWrapper(content, encoding=encoding, errors=errors, newline="")
-        self._path = path
+        self.path = path
         self.count = self.recoded = 0
         self.ended = False
 
@@ -146,7 +147,7 @@ class Lines:
         self.count += 1
         if len(line) > LONGEST_LINE:
             raise DataError(
-                f"{self._path}:{self.count}: a line of more than {LONGEST_LINE:,} characters; is this a table?"
+                f"{self.path}:{self.count}: a line of more than {LONGEST_LINE:,} characters; is this a table?"
             )
         return line if line.isascii() else _UNDECODED.sub(self._recode, line)
 
@@ -181,7 +182,9 @@ def csv_records(lines: Lines, delimiter: str) -> Iterator[Record]:
             continue
         blank = 0 if cells else blank + 1
         if blank > MOST_BLANK_LINES:
-            raise DataError(f"line {reader.line_num}: {blank:,} blank lines one after the other; is this a table?")
+            raise DataError(
+                f"{lines.path}:{reader.line_num}: {blank:,} blank lines one after the other; is this a table?"
+            )
         if cells and lines.ended:
             # A row that ends with its line never asks for another one.
             yield Record(

@@ -23,7 +23,8 @@ from mphil.tables.parquet import column_texts, parquet_file
 from mphil.tables.xlsx import is_workbook
 
 ROWS = 4096
-"""Rows of a chunk."""
+CHARACTERS = 16_000_000
+"""Rows of a chunk, and characters after which it has no more."""
 
 MOST_COLUMNS = 20_000
 SMILES = "smiles"
@@ -95,8 +96,9 @@ class Table:
             DataError: the file is damaged beyond a single row.
         """
         wanted = self.columns if columns is None else tuple(dict.fromkeys(columns))
+        known = set(self.columns)
         for name in wanted:
-            if name not in self.columns:
+            if name not in known:
                 raise UnknownName(f"column of {self.path.name}", name, self.columns)
         if self.format == "parquet":
             return _parquet_chunks(self, rows, wanted)
@@ -260,11 +262,25 @@ def _xlsx_chunks(table: Table, rows: int, wanted: tuple[str, ...], keep: bool) -
 def _chunked(source: Iterator[Record], table: Table, rows: int, wanted: tuple[str, ...], keep: bool) -> Iterator[Chunk]:
     records = (_fitted(record, len(table.columns), keep) for record in source)
     start = 0
-    while batch := list(islice(records, rows)):
+    for batch in _batches(records, rows):
         cells = dict(zip(table.columns, zip(*(record.cells for record in batch), strict=True), strict=True))
         problems = {start + i: record.problem for i, record in enumerate(batch) if record.problem}
         yield Chunk(start, {name: cells[name] for name in wanted}, [record.line for record in batch], problems)
         start += len(batch)
+
+
+def _batches(records: Iterator[Record], rows: int) -> Iterator[list[Record]]:
+    """Records in lists of at most so many, fewer where they are long."""
+    batch: list[Record] = []
+    size = 0
+    for record in records:
+        batch.append(record)
+        size += sum(map(len, record.cells))
+        if len(batch) == rows or size > CHARACTERS:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
 
 
 def _fitted(record: Record, width: int, keep: bool) -> Record:
@@ -308,16 +324,17 @@ def _open_parquet(path: Path) -> Table:
 
 
 def _parquet_chunks(table: Table, rows: int, wanted: tuple[str, ...]) -> Iterator[Chunk]:
+    asked = set(wanted)
     # Columns of the same name cannot be asked for by name.
     fields = (
         None
         if len(set(table.fields)) < len(table.fields)
-        else [field for field, name in zip(table.fields, table.columns, strict=True) if name in wanted]
+        else [field for field, name in zip(table.fields, table.columns, strict=True) if name in asked]
     )
     with parquet_file(table.path) as file:
         start = 0
         for batch in file.iter_batches(batch_size=rows, columns=fields):
-            names = table.columns if fields is None else [n for n in table.columns if n in wanted]
+            names = table.columns if fields is None else [n for n in table.columns if n in asked]
             cells = {name: column_texts(column) for name, column in zip(names, batch.columns, strict=True)}
             numbers = range(start + 1, start + batch.num_rows + 1)
             yield Chunk(start, {name: cells[name] for name in wanted}, numbers, {})

@@ -11,9 +11,13 @@ from mphil.errors import DataError
 from mphil.tables.delimited import Lines, Record, RowProblem
 
 LONGEST_RECORD = 20_000
-"""Lines of a structure in an SDF file."""
+MOST_CHARACTERS = 4_000_000
+"""Lines and characters of a structure in an SDF file."""
 
 MOST_PROPERTIES = 10_000
+
+MOST_LINES = 1_000_000
+"""Lines without the end of a structure; a few kilobytes of gzip can hold thousands of millions."""
 
 _PROPERTY = re.compile(r">.*?<([^>]*)>")
 
@@ -30,19 +34,25 @@ def smi_records(lines: Lines) -> Iterator[Record]:
 def sdf_properties(lines: Lines) -> list[str]:
     """Names of all properties in an SDF file, in the order in which they first appear."""
     names: dict[str, None] = {}
+    begun = 0
     for line in lines:
+        if line.startswith("$$$$"):
+            begun = lines.count
+        elif lines.count - begun > MOST_LINES:
+            raise DataError(f"{lines.path}:{lines.count}: {MOST_LINES:,} lines without `$$$$`; is this an SDF file?")
         if line.startswith(">") and (match := _PROPERTY.match(line)):
             names[match[1].strip()] = None
             if len(names) > MOST_PROPERTIES:
-                raise DataError(f"line {lines.count}: more than {MOST_PROPERTIES:,} different properties")
+                raise DataError(f"{lines.path}:{lines.count}: more than {MOST_PROPERTIES:,} different properties")
     return list(names)
 
 
 def sdf_records(lines: Lines, properties: list[str]) -> Iterator[Record]:
     """Canonical SMILES, title and properties of every structure; a record ends with `$$$$` or with the file."""
     for first, block in _blocks(lines):
-        if len(block) > LONGEST_RECORD:
-            problem = RowProblem("structure", f"the structure that begins on line {first} has more lines than we read")
+        if block is None:
+            text = f"the structure that begins on line {first} has more lines or characters than we read"
+            problem = RowProblem("structure", text)
             yield Record(first, [""] * (2 + len(properties)), problem)
             continue
         end = next((i + 1 for i, line in enumerate(block) if line.startswith("M  END")), len(block))
@@ -52,19 +62,20 @@ def sdf_records(lines: Lines, properties: list[str]) -> Iterator[Record]:
         yield Record(first, [smiles, title, *(values.get(name, "") for name in properties)], problem_found)
 
 
-def _blocks(lines: Lines) -> Iterator[tuple[int, list[str]]]:
-    """First line and lines of each record; of an overlong one, just enough to see that it is."""
-    first = 1
+def _blocks(lines: Lines) -> Iterator[tuple[int, list[str] | None]]:
+    """First line and lines of each record; None for one that is too long."""
+    first, size = 1, 0
     block: list[str] = []
     for line in lines:
         if line.startswith("$$$$"):
             if block:
-                yield first, block
-            first, block = lines.count + 1, []
-        elif len(block) <= LONGEST_RECORD:
+                yield first, block if size <= MOST_CHARACTERS else None
+            first, size, block = lines.count + 1, 0, []
+        elif size <= MOST_CHARACTERS:
             block.append(line.rstrip("\r\n"))
+            size += len(line) if len(block) <= LONGEST_RECORD else MOST_CHARACTERS + 1
     if any(line.strip() for line in block):
-        yield first, block
+        yield first, block if size <= MOST_CHARACTERS else None
 
 
 def _property_values(lines: list[str]) -> dict[str, str]:

@@ -187,7 +187,8 @@ class _Gathered:
         needed = (self.roles.smiles, *self.roles.targets)
         self.test = table if self.columns else None
         # A test set needs no dates and assays.
-        self.columns = tuple(name for name in self.roles.used if name in table.columns or name in needed)
+        known = {*table.columns, *needed}
+        self.columns = tuple(name for name in self.roles.used if name in known)
         self.start = self.rows
 
     def add(self, chunk: Chunk, described: Sequence[Described | RowProblem]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,6 +16,33 @@ from mphil.tables.delimited import Record
 
 MOST_BYTES = 1_000_000_000
 """Of a workbook when unpacked; a few kilobytes of zip can hold thousands of millions."""
+
+MOST_STRING_BYTES = 50_000_000
+MOST_PART_BYTES = 2_000_000
+"""Of the texts that cells share, and of any other part but a sheet: both are kept in memory as a whole."""
+
+LONGEST_ROW = 2_000_000
+"""Bytes of a row of a sheet, about: openpyxl keeps it in memory as a whole."""
+
+MOST_ROWS = 1_048_576
+"""Rows of a sheet, as in Excel; a single number in a file can ask for more."""
+
+_UNREAD = (
+    "xl/worksheets/",
+    "xl/media/",
+    "xl/drawings/",
+    "xl/charts/",
+    "xl/embeddings/",
+    "xl/pivotCache/",
+    "xl/vbaProject.bin",
+    "xl/externalLinks/",
+    "xl/printerSettings/",
+    "xl/comments",
+    "customXml/",
+)
+"""Parts that are read row by row, or not at all."""
+
+_ROW = re.compile(rb"[<:]row[\s/>]")
 
 
 def is_workbook(path: Path) -> bool:
@@ -51,7 +79,7 @@ def find_sheet(path: Path, wanted: str = "") -> tuple[str, list[str]]:
         if wanted and wanted not in names:
             raise UnknownName(f"sheet of {path.name}", wanted, names)
         for sheet in [book[wanted]] if wanted else book.worksheets:
-            if any(cell is not None for row in sheet.iter_rows(values_only=True) for cell in row):
+            if any(cell is not None for _, row in _rows(path, book, sheet.title) for cell in row):
                 return sheet.title, [name for name in names if name != sheet.title]
     empty = f"sheet {wanted!r} of the workbook is" if wanted else "all sheets of the workbook are"
     raise DataError(f"{path}: {empty} empty")
@@ -60,7 +88,7 @@ def find_sheet(path: Path, wanted: str = "") -> tuple[str, list[str]]:
 def xlsx_records(path: Path, sheet: str) -> Iterator[Record]:
     """The rows of a sheet with their numbers in it, from 1; rows without a value are left out."""
     with _workbook(path) as book:
-        for number, cells in enumerate(book[sheet].iter_rows(values_only=True), 1):
+        for number, cells in _rows(path, book, sheet):
             texts = [cell_text(cell) for cell in cells]
             if any(texts):
                 yield Record(number, texts)
@@ -84,20 +112,63 @@ def cell_text(cell: Any) -> str:
     return cell.isoformat() if isinstance(cell, (date, time)) else str(cell)
 
 
+def _rows(path: Path, book: Any, name: str) -> Iterator[tuple[int, tuple[Any, ...]]]:
+    """The rows of a sheet with their numbers.
+
+    Raises:
+        DataError: a row is too long to be read, or there are more than a sheet can have.
+    """
+    sheet = book[name]
+    _check_rows(path, book, sheet)
+    # What a sheet says of its own size is not needed, and may be a thousand million cells.
+    sheet.reset_dimensions()
+    for number, cells in enumerate(sheet.iter_rows(values_only=True), 1):
+        if number > MOST_ROWS:
+            raise DataError(f"{path}: sheet {name!r} has more than {MOST_ROWS:,} rows; save it as CSV")
+        yield number, cells
+
+
+def _check_rows(path: Path, book: Any, sheet: Any) -> None:
+    with book._archive.open(sheet._worksheet_path) as content:
+        while len(block := content.read(LONGEST_ROW)) == LONGEST_ROW:
+            if not _ROW.search(block):
+                text = f"sheet {sheet.title!r} has {LONGEST_ROW:,} bytes in which no row begins"
+                raise DataError(f"{path}: {text}; save it as CSV")
+
+
+def _check_sizes(path: Path, reader: Any) -> None:
+    """Refuse a workbook with a part that would take too much memory."""
+    from openpyxl.xml.constants import ARC_CONTENT_TYPES, SHARED_STRINGS, XLSM, XLSX, XLTM, XLTX
+
+    sizes = {entry.filename: entry.file_size for entry in reader.archive.infolist()}
+    if (size := sum(sizes.values())) > MOST_BYTES:
+        raise DataError(f"{path}: {size:,} bytes when unpacked, at most {MOST_BYTES:,} are read; save it as CSV")
+    limits = {name: MOST_PART_BYTES for name in sizes if not name.startswith(_UNREAD)}
+    if sizes.get(ARC_CONTENT_TYPES, 0) <= MOST_PART_BYTES:
+        reader.read_manifest()
+        for kind in (XLSX, XLSM, XLTX, XLTM, SHARED_STRINGS):
+            for part in reader.package.findall(kind):
+                limits[part.PartName[1:]] = MOST_STRING_BYTES if kind == SHARED_STRINGS else MOST_PART_BYTES
+    for name, most in limits.items():
+        if sizes.get(name, 0) > most:
+            text = f"its part {name[:100]!r} has {sizes[name]:,} bytes, at most {most:,} are read"
+            raise DataError(f"{path}: {text}; save the table as CSV")
+
+
 @contextmanager
 def _workbook(path: Path) -> Iterator[Any]:
-    from openpyxl import load_workbook
+    from openpyxl.reader.excel import ExcelReader
     from openpyxl.utils.exceptions import InvalidFileException
 
     try:
-        if (size := unpacked_bytes(path)) > MOST_BYTES:
-            raise DataError(f"{path}: {size:,} bytes when unpacked, at most {MOST_BYTES:,} are read; save it as CSV")
         with path.open("rb") as file:
-            book = load_workbook(file, read_only=True, data_only=True)
+            reader = ExcelReader(file, read_only=True, data_only=True, keep_links=False)
             try:
-                yield book
+                _check_sizes(path, reader)
+                reader.read()
+                yield reader.wb
             finally:
-                book.close()
+                reader.archive.close()
     except (zipfile.BadZipFile, InvalidFileException, ParseError, KeyError, ValueError, OSError) as error:
         reason = " ".join(str(error).split())[:200]
         raise DataError(f"{path}: not a readable Excel workbook ({reason}); save the table as CSV") from error

@@ -199,6 +199,7 @@ def test_original_has_to_be_converted(folder, there):
     benchmark(NAMES[0], graphs=GRAPHS, superpixels="rebuild")
 
 
+@pytest.mark.slow
 def test_conversion_command_works(tmp_path):
     """The command a user is told to run, on a file in PyG's raw format."""
     store = superpixel_store(blobs(5), np.arange(5))

@@ -13,6 +13,7 @@ from tests.command import call
 KINDS = ("method", "benchmark", "encoder")
 
 
+@pytest.mark.slow
 def test_the_templates_pass_their_tests_at_once(tmp_path):
     for kind in KINDS:
         ended = call("new", kind, f"my_{kind}", "--out", tmp_path / "mine")

@@ -55,7 +55,8 @@ while count("steps") < 5:
     time.sleep(0.05)
 kind = "failed" if row == "fails" else "run"
 outcome = {"kind": kind, "cell": home.name, "setting": "s", "benchmark": "b", "method": "m", "command": "c"}
-outcome |= {"selections": {}, "data_digest": "d", "versions": {}, "error": "on purpose", "suite": cell["suite"]}
+scores = {"ood_val": {"epoch": 1, "scores": {"ood_val": 0.5}}}
+outcome |= {"selections": scores, "data_digest": "d", "versions": {}, "error": "on purpose", "suite": cell["suite"]}
 outcome |= {"numerics": numerics()}
 outcome |= {"row": row, "seed": cell["seed"], "budget": {}, "config": {}, "metric": "accuracy", "split_digest": "d"}
 outcome |= {"threads": os.environ["OMP_NUM_THREADS"], "last": {"scores": {"ood_test": 0.5}}, "seconds": 1.0}

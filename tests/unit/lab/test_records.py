@@ -6,7 +6,7 @@ import resource
 
 import pytest
 
-from mphil.lab.records import RecordFile, parse, read_folder
+from mphil.lab.records import RecordFile, parse, read_folder, render
 from mphil.provenance import NUMERICS
 from tests.unit.lab.made import cells, record, refused
 
@@ -174,3 +174,21 @@ class TestReading:
     def test_parse_says_what_is_wrong(self):
         with pytest.raises(ValueError, match="broken JSON: 'nonsense'"):
             parse(b"nonsense")
+
+
+class TestChecksum:
+    """A line says what it holds: another digit of a score is no other score."""
+
+    def test_every_flipped_bit_is_noticed(self):
+        line = render(record(cells()[0]))
+        whole = parse(line)
+        for place in range(len(line) - 1):
+            for bit in range(8):
+                spoilt = bytearray(line)
+                spoilt[place] ^= 1 << bit
+                with pytest.raises(ValueError, match="."):
+                    parse(bytes(spoilt))
+        assert parse(line) == whole == record(cells()[0])
+
+    def test_lines_of_before_have_none(self):
+        assert parse(json.dumps(record(cells()[0])).encode()) == record(cells()[0])

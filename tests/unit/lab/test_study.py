@@ -111,6 +111,7 @@ def test_refusals_come_before_any_run(methods, benchmarks, settings, message, tm
     assert not (tmp_path / "s").exists()
 
 
+@pytest.mark.slow
 def test_a_study_runs_is_resumed_and_reported(tmp_path):
     methods = {"erm": {"name": "erm"}, "mphil, K = 2": {"name": "mphil", "prototypes": 2}}
     with pytest.raises(UsageError, match="has a comma"):

@@ -321,6 +321,7 @@ def test_files_are_ours_alone_whatever_the_umask(file, fresh, monkeypatch, tmp_p
         os.umask(before)
 
 
+@pytest.mark.slow
 @available
 def test_two_processes_build_at_once(tmp_path):
     code = "from mphil.nn.fast.library import status; assert status().library is not None, status().reason"

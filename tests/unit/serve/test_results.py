@@ -22,7 +22,7 @@ def written(path, rows):
 CELL = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=6)
 
 
-@settings(max_examples=30)
+@settings(max_examples=10)
 @given(cells=st.lists(st.tuples(CELL, CELL, CELL), max_size=5), times=st.sampled_from([1, 45]))
 def test_pages_together_are_the_table(tmp_path_factory, cells, times):
     rows = [[*given, "active", i / 7, None] for i, given in enumerate(cells * times)]

@@ -299,3 +299,41 @@ def test_names_as_they_stand_in_the_file(tmp_path):
     assert table.fields == ("smiles", " a ", "a", "")
     assert table.columns == ("smiles", "a", "a (2)", "column 4")
     assert open_table(written(tmp_path, "b.csv", "CCO,1\nCCN,2\n")).fields == ()
+
+
+def test_chunks_of_long_rows_are_short(tmp_path, monkeypatch):
+    """A few kilobytes of gzip can hold thousands of rows of a hundred thousand characters."""
+    monkeypatch.setattr("mphil.tables.read.CHARACTERS", 1_000)
+    path = tmp_path / "x.csv"
+    path.write_text("smiles,y\n" + "".join(f"{'C' * 300},{i}\n" for i in range(20)))
+    chunks = list(open_table(path).chunks())
+    assert [len(chunk) for chunk in chunks] == [4] * 5
+    assert [cell for chunk in chunks for cell in chunk.columns["y"]] == [str(i) for i in range(20)]
+    assert [chunk.start for chunk in chunks] == [0, 4, 8, 12, 16]
+
+
+def test_a_structure_of_too_many_characters(tmp_path, monkeypatch):
+    monkeypatch.setattr("mphil.tables.structures.MOST_CHARACTERS", 1_000)
+    path = tmp_path / "x.sdf"
+    path.write_text("long\n" + "C" * 600 + "\n" + "C" * 600 + "\n$$$$\nshort\n\n\n$$$$\n")
+    (chunk,) = open_table(path).chunks()
+    assert [problem.message for problem in chunk.problems.values()] == [
+        "the structure that begins on line 1 has more lines or characters than we read",
+        "RDKit cannot read the structure that begins on line 5; check the mol block",
+    ]
+
+
+def test_what_is_too_much_is_said_with_the_name_of_the_file(tmp_path, monkeypatch):
+    monkeypatch.setattr("mphil.tables.structures.MOST_PROPERTIES", 2)
+    path = tmp_path / "x.sdf"
+    path.write_text("".join(f"> <p{i}>\n1\n\n" for i in range(3)) + "$$$$\n")
+    with pytest.raises(DataError, match=r"x\.sdf:7: more than 2 different properties"):
+        open_table(path)
+
+
+def test_an_sdf_file_without_an_end_of_a_structure(tmp_path, monkeypatch):
+    monkeypatch.setattr("mphil.tables.structures.MOST_LINES", 10)
+    path = tmp_path / "x.sdf"
+    path.write_text("C\n" * 9 + "$$$$\n" + "C\n" * 20)
+    with pytest.raises(DataError, match=r"x\.sdf:21: 10 lines without"):
+        open_table(path)

@@ -1,6 +1,7 @@
 """Workbooks in and out: cells keep their meaning, sheets are named, faults are sentences."""
 
 import datetime
+import io
 import zipfile
 
 import pytest
@@ -15,6 +16,8 @@ from tests.command import call
 from tests.products import molecules
 
 SMILES = molecules()
+STRINGS = b'<Override PartName="/xl/sharedStrings.xml" ContentType="application/vnd.openxmlformats-officedocument.'
+STRINGS += b'spreadsheetml.sharedStrings+xml"/>'
 
 
 def book(path, *sheets):
@@ -119,3 +122,51 @@ def test_predict_answers_a_workbook_with_a_workbook(product, tmp_path):
     assert [row[0] for row in rows] == ["m1", "m2"]
     assert [row[header.index("status")] for row in rows] == ["ok", "whitespace"]
     assert isinstance(rows[0][header.index("probability")], float)
+
+
+class TestBombs:
+    """A few kilobytes that would take memory or time without end."""
+
+    def part(self, path, name, content):
+        book, buffer = Workbook(), io.BytesIO()
+        book.active.append(["smiles", "active"])
+        book.save(buffer)
+        whole = zipfile.ZipFile(buffer)
+        with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+            for one in whole.namelist():
+                if one != name:
+                    archive.writestr(one, whole.read(one).replace(b"</Types>", STRINGS + b"</Types>"))
+            for one in {"xl/sharedStrings.xml", name}:
+                archive.writestr(one, content if one == name else b"<sst/>")
+        return path
+
+    def sheet(self, path, rows, dimension=b""):
+        name = b"http://schemas.openxmlformats.org/spreadsheetml/2006/main"
+        content = b'<worksheet xmlns="%s">%s<sheetData>%s</sheetData></worksheet>' % (name, dimension, rows)
+        return self.part(path, "xl/worksheets/sheet1.xml", content)
+
+    @pytest.mark.parametrize(
+        "name", ["xl/sharedStrings.xml", "xl/styles.xml", "xl/theme/theme1.xml", "xl/workbook.xml"]
+    )
+    def test_parts(self, tmp_path, monkeypatch, name):
+        monkeypatch.setattr(mphil.tables.xlsx, "MOST_STRING_BYTES", 60_000)
+        monkeypatch.setattr(mphil.tables.xlsx, "MOST_PART_BYTES", 50_000)
+        with pytest.raises(DataError, match=rf"x\.xlsx: its part '{name}' has 70,000 bytes"):
+            open_table(self.part(tmp_path / "x.xlsx", name, b" " * 70_000))
+
+    def test_a_row_without_end(self, tmp_path, monkeypatch):
+        monkeypatch.setattr(mphil.tables.xlsx, "LONGEST_ROW", 1_000)
+        path = self.sheet(tmp_path / "x.xlsx", b'<row r="1">' + b"<c/>" * 1_000 + b"</row>")
+        with pytest.raises(DataError, match="1,000 bytes in which no row begins"):
+            open_table(path)
+
+    @pytest.mark.parametrize("row", [b'<row r="999999999999"><c><v>1</v></c></row>', b"<row/>" * 1_100])
+    def test_rows_without_end(self, tmp_path, monkeypatch, row):
+        monkeypatch.setattr(mphil.tables.xlsx, "MOST_ROWS", 1_000)
+        with pytest.raises(DataError, match="more than 1,000 rows"):
+            open_table(self.sheet(tmp_path / "x.xlsx", row))
+
+    def test_what_a_sheet_says_of_its_size_does_not_matter(self, tmp_path):
+        row = b'<row r="300"><c r="A300" t="inlineStr"><is><t>smiles</t></is></c></row>'
+        path = self.sheet(tmp_path / "x.xlsx", row, b'<dimension ref="A1:XFD1048576"/>')
+        assert open_table(path).columns == ("smiles",)

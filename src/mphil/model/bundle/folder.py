@@ -53,6 +53,7 @@ from mphil.model.bundle.manifest import (
 from mphil.model.bundle.members import parse_members, render_members
 from mphil.model.committee.trees import Trees
 from mphil.nn.encoders import encoder_class
+from mphil.nn.memory import Memory
 from mphil.plugins import Plugin
 from mphil.training.plugged import check_plugins
 from mphil.trust.calibration import Calibration
@@ -218,8 +219,12 @@ def _check_model(
             method = build_method(described.name, config.task, encoder, described.args)
     except (MphilError, RuntimeError, TypeError, ValueError, OverflowError) as error:
         raise _unusable(folder / CONFIG, str(error).splitlines()[0]) from None
-    wanted = {name: (tensor.dtype, tuple(tensor.shape)) for name, tensor in method.state_dict().items()}
-    found = {name: (tensor.dtype, tuple(tensor.shape)) for name, tensor in state.items()}
+    # What a method remembers of the training graphs has as many rows as there were graphs.
+    growing = {f"{name}.values" for name, module in method.named_modules() if isinstance(module, Memory)}
+    wanted, found = (
+        {name: (tensor.dtype, tuple(tensor.shape[name in growing :])) for name, tensor in tensors.items()}
+        for tensors in (method.state_dict(), state)
+    )
     if wanted != found:
         name = next(name for name in sorted(wanted | found) if wanted.get(name) != found.get(name))
         raise _unusable(folder / file, f"the weights {name[:60]!r} are not those of {described.name}")

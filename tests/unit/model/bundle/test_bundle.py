@@ -12,6 +12,7 @@ import torch
 from mphil.errors import UsageError
 from mphil.model.bundle import read_bundle, write_bundle
 from mphil.model.bundle.manifest import KNOWN, MANIFEST, MEMBERS, is_bundle
+from tests.bundles import bundle_of, trained
 
 
 def test_everything_comes_back(product, tmp_path):
@@ -71,3 +72,13 @@ def test_no_bundle(tmp_path):
         assert not is_bundle(place)
         with pytest.raises(UsageError, match="no bundle here .manifest.json is missing.; make one with `mphil train"):
             read_bundle(place)
+
+
+@pytest.mark.parametrize("method", ["groupdro", "lirs"])
+def test_what_a_method_remembers_of_the_training_graphs_has_any_length(tmp_path, method):
+    """Those tables are empty in a new network, and have a row for every graph in a trained one."""
+    run = trained(method, graphs=100, epochs=1)
+    write_bundle(tmp_path / "bundle", bundle_of(run))
+    found = read_bundle(tmp_path / "bundle").state
+    assert any(name.endswith(".values") and len(value) > 0 for name, value in found.items())
+    assert all(torch.equal(found[name], value) for name, value in run.method.state_dict().items())

@@ -43,7 +43,10 @@ def test_every_file_is_predicted_once(product, tables, tmp_path):
     assert {path.name: path.stat().st_mtime_ns for path in out.glob("[!.]*")} == stamps
 
 
-@pytest.mark.parametrize("change", ["source", "answers", "marker", "lost", "bundle"])
+@pytest.mark.parametrize(
+    "change",
+    ["source", "marker", *(pytest.param(one, marks=pytest.mark.slow) for one in ("answers", "lost", "bundle"))],
+)
 def test_what_has_changed_is_done_again(product, tables, tmp_path, change):
     out, bundle = tmp_path / "out", shutil.copytree(product.path, tmp_path / "bundle")
     list(screen_folder(bundle, tables, out, workers=0))

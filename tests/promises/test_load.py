@@ -1,0 +1,63 @@
+"""Server under load: much more than it can answer is refused quickly, and what it takes is answered soon and right."""
+
+import hashlib
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.measured import MEGABYTE, memory, on_this_machine
+from tests.promises.loading import overload, second_process
+from tests.security.test_serve_load import answered, explaining
+
+pytestmark = pytest.mark.promise("server under load")
+
+TIMES = 10
+EXPLAINED = 0.1
+SMILES = ["CC(=O)Oc1ccccc1C(=O)O", "CCO", "c1ccncc1CN"]
+ANSWER_SECONDS, REFUSAL_SECONDS, RECOVERY_SECONDS = 2.0, 0.1, 5.0
+FLAT = 50 * MEGABYTE
+
+
+def capacity(client):
+    """Predictions a second, one after the other."""
+    answered(client, "/api/predict")
+    answered(client, "/api/explain")
+    begun, number = time.monotonic(), 0
+    while time.monotonic() - begun < 1 or number < 5:
+        assert client.post("/api/predict", {"smiles": SMILES}).status == 200
+        number += 1
+    return number / (time.monotonic() - begun)
+
+
+def quantile(values, share):
+    return sorted(values)[min(len(values) - 1, int(share * len(values)))] if values else 0.0
+
+
+def test_overload(client, amount, figure):
+    rate, seconds = capacity(client), amount("seconds of overload")
+    expected = hashlib.sha256(client.post("/api/predict", {"smiles": SMILES}).body).hexdigest()
+    processes = [os.getpid(), *explaining(b"predict"), *explaining()]
+    before = sum(memory("VmRSS", pid) for pid in processes)
+    with second_process(overload, client.port, TIMES * rate, seconds, EXPLAINED, SMILES) as queue:
+        found = queue.get()
+    begun = time.monotonic()
+    answered(client, "/api/predict")
+    recovery = time.monotonic() - begun
+    after = sum(memory("VmRSS", pid) for pid in processes if Path(f"/proc/{pid}").exists())
+    predicted = [one for one in found if one.kind == "predict" and one.status == 200]
+    refused = [one for one in found if one.status != 200]
+    assert {one.digest for one in predicted} == {expected}, "answers as without load"
+    assert {one.status for one in refused} <= {503}, "refused, not dropped"
+    slow, quick = quantile([one.seconds for one in predicted], 0.99), quantile([one.seconds for one in refused], 0.99)
+    assert slow < on_this_machine(ANSWER_SECONDS)
+    assert quick < on_this_machine(REFUSAL_SECONDS) * 10
+    assert recovery < on_this_machine(RECOVERY_SECONDS)
+    assert after - before < FLAT
+    figure(
+        f"{len(found) / seconds / rate:.1f}x of {rate:.0f} predictions a second for {seconds} s: {len(predicted):,} "
+        f"predictions (p99 {slow:.2f} s), {len(refused):,} refused (p99 {quick:.3f} s), "
+        f"{(after - before) / MEGABYTE:+.0f} MB, answers again after {recovery:.2f} s, "
+        f"load average {os.getloadavg()[0]:.0f}"
+    )
