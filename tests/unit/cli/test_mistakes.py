@@ -97,7 +97,7 @@ class TestUsage:
             (["methods", "show", "emr"], "did you mean erm"),
             (["resume", "nowhere"], "no run here"),
             (["evaluate", "nowhere"], "no run here"),
-            (["predict", "nowhere"], "no run here"),
+            (["predict", "nowhere"], "nowhere is no bundle and holds none"),
         ],
     )
     def test_other_verbs(self, arguments, text):
@@ -134,7 +134,7 @@ class TestData:
     @pytest.mark.parametrize("verb", ["train", "predict"])
     def test_a_place_that_cannot_be_written(self, finished, tmp_path, verb):
         (tmp_path / "file").write_text("mine")
-        out = ("--out", tmp_path / "file" / "inside")
+        out = ("--out", tmp_path / "file" / "inside.csv")
         ended = call("train", *SMALL, *out) if verb == "train" else call("predict", finished, *out)
         assert_refused(ended, DATA, "cannot read or write", str(tmp_path / "file"))
         assert (tmp_path / "file").read_text() == "mine"
@@ -173,7 +173,7 @@ class TestIntegrity:
     def test_garbled_settings(self, copied):
         (copied / "config.json").write_text('{"config": ')
         before = contents(copied)
-        for verb in ("resume", "evaluate", "predict"):
+        for verb in ("resume", "evaluate"):
             assert_refused(call(verb, copied), INTEGRITY, "config.json cannot be read")
         assert contents(copied) == before
 

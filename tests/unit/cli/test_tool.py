@@ -25,7 +25,7 @@ class TestTrain:
         names = ("id-test   ood-test", "mphil+, seed 1", "random forest", "gradient boosting", "committee")
         order = [ended.out.index(name) for name in names]
         assert order == sorted(order)
-        assert ended.out.count("weight 0.") == 5
+        assert ended.out.count("weight 0.") == 6
         assert "best on ood-test: " in ended.out
         assert "95 % interval" in ended.out
         assert "bundle: first/bundle   card: first/bundle/card.html" in ended.out
