@@ -13,7 +13,7 @@ from torch import Tensor
 from mphil.nn.fast.library import kernels
 
 MOST_UNASKED = 2
-"""Threads of a training when nobody names a number: as many as were measured."""
+"""Threads of a training when nobody names a number: with what stays in one thread, a third would bring little."""
 
 _PROCESSES = ContextVar("processes", default=1)
 
