@@ -14,7 +14,7 @@ from mphil.nn.fast.library import kernels
 from mphil.system import cores
 
 MOST_UNASKED = 2
-"""Threads of a training when nobody names a number: as many as were measured."""
+"""Threads of a training when nobody names a number: with what stays in one thread, a third would bring little."""
 
 _PROCESSES = ContextVar("processes", default=1)
 
