@@ -25,7 +25,7 @@ from mphil.serve.connection import Connection
 from mphil.serve.run import Server
 from tests.bundles import bundle_of, trained
 
-PATIENCE = 120.0
+PATIENCE = 300.0
 JSON = {"content-type": "application/json"}
 BINARY = {"content-type": "application/octet-stream"}
 

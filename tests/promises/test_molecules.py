@@ -13,7 +13,6 @@ from tests.bundles import written
 from tests.command import call
 from tests.mutated import mutated
 from tests.products import rows_of
-from tests.served import predictor, served
 
 pytestmark = pytest.mark.promise("hostile molecules")
 
@@ -98,23 +97,22 @@ def requests(rows):
     yield piece
 
 
-def test_by_the_server(rows, tmp_path, figure):
-    with served(predictor()) as client:
-        answers = 0
-        for piece in requests(rows):
-            answer = client.post("/api/predict", {"smiles": piece})
-            assert answer.status == 200, answer.body[:500]
-            found = answer.json()["rows"]
-            assert len(found) == len(piece)
-            assert not {row["cells"]["status"] for row in found} & {"crash", "timeout"}
-            answers += len(found)
-        whole = [text.encode("utf-8", "replace").decode() for text in rows]
-        state = client.finish(write_csv(tmp_path / "in.csv", whole).read_bytes())
-        assert state["state"] == "done", state
-        assert state["summary"]["rows"] == len(rows)
-        shown = {1 + (state["pages"] - 1) * number // (PAGES - 1) for number in range(PAGES)}
-        for page in shown:
-            answer = client.get(f"/api/jobs/{state['id']}/rows?page={page}")
-            assert answer.status == 200, answer.body[:500]
-        assert client.get("/readyz").status == 200
+def test_by_the_server(client, rows, tmp_path, figure):
+    answers = 0
+    for piece in requests(rows):
+        answer = client.post("/api/predict", {"smiles": piece})
+        assert answer.status == 200, answer.body[:500]
+        found = answer.json()["rows"]
+        assert len(found) == len(piece)
+        assert not {row["cells"]["status"] for row in found} & {"crash", "timeout"}
+        answers += len(found)
+    whole = [text.encode("utf-8", "replace").decode() for text in rows]
+    state = client.finish(write_csv(tmp_path / "in.csv", whole).read_bytes())
+    assert state["state"] == "done", state
+    assert state["summary"]["rows"] == len(rows)
+    shown = {1 + (state["pages"] - 1) * number // (PAGES - 1) for number in range(PAGES)}
+    for page in shown:
+        answer = client.get(f"/api/jobs/{state['id']}/rows?page={page}")
+        assert answer.status == 200, answer.body[:500]
+    assert client.get("/readyz").status == 200
     figure(f"API: {len(rows):,} in, {answers:,} out; page: {state['summary']['rows']:,} rows, {len(shown)} pages shown")

@@ -185,7 +185,7 @@ def a_workbook_of_one_cell(folder, amount):
 
 def a_workbook_of_many_cells(folder, amount):
     row = b'<row><c t="inlineStr"><is><t>CCO</t></is></c><c><v>1</v></c></row>'
-    workbook(folder / "x.xlsx", WORKSHEET, pieces(SHEET, row, amount("bytes of a line")))
+    workbook(folder / "x.xlsx", WORKSHEET, pieces(SHEET, row, amount("bytes of a line") // 8))
     return folder / "x.xlsx"
 
 

@@ -68,6 +68,8 @@ def found(folder):
         return (bundle.config, bundle.trust), bundle.state | networks
     result = json.loads((folder / "result.json").read_text())
     del result["seconds"], result["cpu_seconds"]
+    for epoch in result.get("earlier_stages", ()):
+        del epoch["seconds"]
     checkpoints = Checkpoints(folder / "checkpoint")
     tensors = {f"{group}.{name}": t for group in checkpoints.groups() for name, t in checkpoints.load(group).items()}
     return result, tensors
