@@ -98,7 +98,7 @@ def test_the_examples_of_plugins_run(plugged, monkeypatch):
     graphs = mphil.benchmark("good-motif-basis", graphs=100).store.to_pyg()
     monkeypatch.setattr("torch_geometric.datasets.TUDataset", lambda folder, name: graphs)
     (mutag,) = [block for block in blocks if "TUDataset" in block]
-    assert len(mutag.strip().splitlines()) == 10
+    assert len(mutag.strip().splitlines()) == 11
     exec(mutag, {"__name__": "mutag_example"})
     run = mphil.train("mutag", "focused", encoder={"width": 4}, train={"epochs": 1, "batch_size": 20})
     assert run.config.benchmark.args == {"folder": "data"}
