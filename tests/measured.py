@@ -61,4 +61,4 @@ def memory(field: str, pid: int | str = "self") -> int:
 
 def on_this_machine(seconds: float) -> float:
     """How long something may take that takes so long on a machine with nothing else to do."""
-    return seconds * max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1)) * 1.5
+    return seconds * max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))

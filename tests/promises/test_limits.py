@@ -99,6 +99,7 @@ def test_queue(client, figure, monkeypatch):
     """The process that predicts is stopped: requests wait, up to the limit of the queue, and are answered later."""
     most, more = 4, 2
     monkeypatch.setattr(explainer, "MAX_WAITING_REQUESTS", most)
+    monkeypatch.setitem(explainer.MAX_WAITING_SECONDS, "predict", 3_600.0)
     answered(client, "/api/predict")
     (number,) = explaining(b"predict")
     found = []
