@@ -48,6 +48,7 @@ SMALLER = [
     (r'"epochs": \d+', '"epochs": 1'),
     (r"epochs=\d+", "epochs=1"),
     (r'benchmark\("good-motif-basis"\)', 'benchmark("good-motif-basis", graphs=600)'),
+    (r'method="(\w+)", seed=0\)', r'method="\1", seed=0, train={"epochs": 1})'),
     (r"seeds=\[0, 1, 2\]", "seeds=[0, 1]"),
 ]
 """What is replaced in blocks of Python."""
