@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from copy import deepcopy
+from itertools import pairwise
 
 import torch
 from torch import Tensor, nn
@@ -17,9 +18,9 @@ from torch_geometric.data import Data
 from torch_geometric.loader import DataLoader
 from torch_geometric.nn import GINConv, GINEConv, InstanceNorm, MessagePassing
 
-from mphil.graphs.features import Features
 from mphil.methods.base import Method, Progress
 from mphil.nn.encoders import Encoder
+from mphil.nn.encoders.blocks import CodeEmbedding
 from mphil.nn.scorers import Scorer
 
 
@@ -37,8 +38,12 @@ class ColumnEmbeddings(nn.Module):
         return total
 
 
-def embedding(features: Features, width: int) -> nn.Module:
-    return ColumnEmbeddings(features.sizes, width) if features.kind == "categorical" else nn.Identity()
+def embedding(ours: nn.Module, width: int) -> nn.Module:
+    """The plain counterpart of what embeds codes; anything else passes values on."""
+    if not isinstance(ours, CodeEmbedding):
+        return nn.Identity()
+    sizes = tuple(after - before for before, after in pairwise([*ours.starts.flatten().tolist(), len(ours.table)]))
+    return ColumnEmbeddings(sizes, width)
 
 
 def network(before: int, width: int) -> nn.Sequential:
@@ -70,11 +75,12 @@ class PlainEncoder(nn.Module):
             raise ValueError("the plain encoder has no virtual node")
         width, bonds = ours.width, ours.edge.kind == "categorical"
         self.width = width
-        self.embed = None if ours.embed is None else embedding(ours.node, width)
+        self.embed = None if ours.embed is None else embedding(ours.embed, width)
         widths = [layer.mlp[0].in_features for layer in ours.layers]
         self.convs = nn.ModuleList((GINEConv if bonds else GINConv)(network(before, width)) for before in widths)
         self.weighted = [WeightedGIN(conv.nn) for conv in self.convs]
-        self.edges = nn.ModuleList(embedding(ours.edge, before) for before in widths if bonds)
+        layers = zip(ours.layers, widths, strict=True)
+        self.edges = nn.ModuleList(embedding(layer.edge, before) for layer, before in layers if bonds)
         self.norms = nn.ModuleList(nn.BatchNorm1d(width) for _ in widths)
         self.dropout = nn.Dropout(ours.dropout.rate)
         copy_weights(self, ours)

@@ -192,7 +192,8 @@ def test_the_column_can_be_said(client):
 def test_a_file_of_no_use_fails_with_a_sentence(client):
     state = client.finish(b"PK\x03\x04 a spreadsheet", "book.xlsx")
     assert state["state"] == "failed"
-    assert state["error"] == "book.xlsx: an old spreadsheet or a zip archive; save the table as .xlsx or CSV"
+    sentence = "not a readable Excel workbook (File is not a zip file); save the table as CSV"
+    assert state["error"] == f"book.xlsx: {sentence}"
     early = client.get(f"/api/jobs/{state['id']}/rows")
     assert (early.status, early.json()["error"]) == (409, "the job is failed")
 

@@ -55,16 +55,12 @@ def is_workbook(path: Path) -> bool:
 
 
 def unpacked_bytes(path: Path) -> int:
-    """What a zip archive says that it holds.
-
-    Raises:
-        DataError: it is no zip archive that can be read.
-    """
+    """What a zip archive says that it holds; 0 when it is none that can be read."""
     try:
         with zipfile.ZipFile(path) as archive:
             return sum(entry.file_size for entry in archive.infolist())
-    except zipfile.BadZipFile as error:
-        raise DataError(f"{path}: not a readable Excel workbook ({error}); save the table as CSV") from error
+    except zipfile.BadZipFile:
+        return 0
 
 
 def find_sheet(path: Path, wanted: str = "") -> tuple[str, list[str]]:

@@ -126,12 +126,13 @@ def test_several_columns_with_gaps(tmp_path):
     assert columns["predicted_other"][0] < 0 < columns["predicted_weight"][0]
 
 
-class TestCommittee:
-    @pytest.fixture(scope="class")
-    def together(self, tmp_path_factory):
-        folder = tmp_path_factory.mktemp("committee")
-        return train_product(prepare(wanted(table(folder / "a.csv"))), folder / "out", members=1)
+@pytest.fixture(scope="module")
+def together(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("committee")
+    return train_product(prepare(wanted(table(folder / "a.csv"))), folder / "out", members=1)
 
+
+class TestCommittee:
     def test_the_mean_of_the_members_is_the_answer(self, together):
         predictor = Predictor(read_bundle(together.path))
         committee = predictor.bundle.config.committee
