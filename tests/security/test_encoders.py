@@ -118,6 +118,7 @@ def python(program, *, PYTHONPATH, **variables):
     return subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=False)
 
 
+@pytest.mark.slow
 def test_a_bundle_of_a_pyg_model_loads_by_itself(tmp_path):
     data = mphil.benchmark("decoy-scaffold", graphs=120)
     encoder = {"kind": "torch_geometric.nn:GraphSAGE", "width": 8, "layers": 2}

@@ -73,6 +73,7 @@ def runs():
 
 
 class TestOneOrTwo:
+    @pytest.mark.slow
     @pytest.mark.parametrize("case", CASES)
     def test_the_same_training(self, runs, case):
         alone, first, second = (run[case] for run in runs)
@@ -100,11 +101,13 @@ class TestOneOrTwo:
         losses = [run["edges dropped"]["losses"][0] for run in (alone, first)]
         assert losses[0] != pytest.approx(losses[1], abs=1e-8)
 
+    @pytest.mark.slow
     def test_prototypes_move(self, runs):
         prototypes = runs[1]["mphil"]["prototypes"]
         assert len(prototypes) == 8
         assert all(not torch.equal(*pair) for pair in pairwise(prototypes))
 
+    @pytest.mark.slow
     def test_three(self, runs):
         ranks = together(train, *CASES["mphil"], ranks=3)
         assert_same_bits(ranks[0], ranks[2])
@@ -156,6 +159,7 @@ def go_on(folder):
 
 
 class TestInterrupt:
+    @pytest.mark.slow
     @pytest.mark.parametrize(("rank", "step"), [(0, 3), (1, 4)])
     def test_on_one_rank_ends_all_and_the_run_goes_on_with_the_same_bits(self, runs, tmp_path, rank, step):
         assert together(train_until, tmp_path, rank, step) == [step, step]

@@ -90,11 +90,18 @@ class Spy(Callback):
         self.weights.append(weights(self.trainer))
 
 
+CUT_METHODS = [
+    ("erm", 3),
+    ("mphil", 3),
+    *(pytest.param(*case, marks=pytest.mark.slow) for case in (("gala", 2), ("aia", 1), ("grea", 1))),
+]
+
+
 class TestCuts:
     """Everything at once, cut anywhere and as often as one likes."""
 
     @pytest.mark.parametrize("minutes", [0, 99], ids=["saves-every-step", "saves-every-epoch"])
-    @pytest.mark.parametrize(("method", "accumulate"), [("erm", 3), ("mphil", 3), ("gala", 2), ("aia", 1), ("grea", 1)])
+    @pytest.mark.parametrize(("method", "accumulate"), CUT_METHODS)
     def test_they_leave_no_trace(self, motif, tmp_path, method, accumulate, minutes):
         data = molecules() if method in MOLECULES else motif
         straight = trained(data, method, Checkpoints(tmp_path / "straight"), accumulate=accumulate, **RECIPE)

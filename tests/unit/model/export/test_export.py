@@ -86,15 +86,10 @@ def test_torch_file_says_what_erm_says(predictors, erm):
     agree(predictors["erm"], torch_model(erm.path))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "encoder",
-    [
-        {"kind": "gcn"},
-        *(
-            pytest.param(one, marks=pytest.mark.slow)
-            for one in ({"readout": "attention"}, {"readout": "max"}, {"kind": "gat"})
-        ),
-    ],
+    [{"kind": "gcn"}, {"readout": "attention"}, {"readout": "max"}, {"kind": "gat"}],
     ids=lambda encoder: "-".join(encoder.values()),
 )
 def test_files_say_what_other_encoders_and_readouts_say(encoder, tmp_path):
