@@ -10,7 +10,8 @@ from itertools import pairwise
 from typing import Any
 
 from mphil.pages.card_regression import errors_section, intervals_section, told_labels
-from mphil.pages.charts import bar_chart, line_chart
+from mphil.pages.charts import line_chart
+from mphil.pages.score_charts import part_chart
 from mphil.pages.template import Grid, Section, page
 from mphil.pages.text import MISSING, listing
 from mphil.pages.verdict import METRIC_NAMES
@@ -84,11 +85,12 @@ def _headline(config: Values, metrics: Values) -> str:
     name = list(metrics["scores"])[-1]
     found = metrics["scores"][name]
     kind = METRIC_NAMES[metrics["metric"]]
+    who = "The committee" if name == "committee" else name.upper()
     if not _tested(metrics):
-        return f"{name.upper()}: not tested, no rows were kept for a test"
+        return f"{who}: not tested, no rows were kept for a test"
     if found["ood_test"] is None:
-        return f"{name.upper()}: no {kind} on the shifted test part, whose labels do not define it"
-    return f"{name.upper()}: {kind} {found['ood_test']:.3f} under the shift, {_number(found['id_test'])} without it"
+        return f"{who}: no {kind} on the shifted test part, whose labels do not define it"
+    return f"{who}: {kind} {found['ood_test']:.3f} under the shift, {_number(found['id_test'])} without it"
 
 
 def _lead(config: Values, metrics: Values) -> str:
@@ -130,14 +132,11 @@ def _scores(config: Values, metrics: Values) -> Section:
     caption = f"{kind[0].upper()}{kind[1:]}; every method trained on the same split"
     if metrics["metric"] in LOWER_IS_BETTER:
         caption += "; lower is better"
-    bars = bar_chart(
-        ["ID test", "OOD test"],
+    dots = part_chart(
         {name: [found[part] for part in TESTED] for name, found in scores.items()},
+        [PART_NAMES[part] for part in TESTED],
         title="Without and with the shift",
-        y_label=kind,
-        y_range=None if _is_regression(config) else (0, 1),
-        show=lambda value: f"{value:.2f}",
-        size=(380, 280),
+        unit=kind,
     )
     text = (
         f"ID test is drawn like the training part; OOD test has other {_shift(config)}. One seed, one split: with "
@@ -150,7 +149,7 @@ def _scores(config: Values, metrics: Values) -> Section:
         "scores",
         "Scores",
         [text, *best],
-        beside=(Grid(caption, ["Method", "ID test", "OOD test"], rows), bars),
+        beside=(Grid(caption, ["Method", "ID test", "OOD test"], rows), dots),
         notes=[f"Not compared with a random forest: {why}."] if why else [],
     )
 

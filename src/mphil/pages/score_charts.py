@@ -16,6 +16,7 @@ LETTER = 6.3
 """Width of a letter of a label; there is no font to measure here."""
 MOST_LETTERS = 24
 MARKS = ("vermillion", "purple", "green", "amber")
+PARTS = ("blue", "vermillion")
 RADIUS = 3.4
 BAR = 7
 """Distance of two bars over rows that are not told apart."""
@@ -63,6 +64,36 @@ def dot_chart(
         parts.append(label(WIDTH, y + 4, f"{mean(own):.1f}", "ink", anchor="end"))
     said = "; ".join(f"{row} {mean(own):.1f}" for row, own in values.items())
     return picture(*parts, size=(WIDTH, bottom + 24), said=f"{title}. {said}")
+
+
+def part_chart(
+    values: Mapping[str, Sequence[float | None]], parts: Sequence[str], *, title: str, unit: str, width: int = 380
+) -> Markup:
+    """A row for each model, with a dot for its score on every part.
+
+    Args:
+        values: model to its scores, one a part; None leaves the dot out.
+        parts: their names.
+        title: heading inside the picture.
+        unit: of the scores.
+        width: in pixels.
+    """
+    every = [value for own in values.values() for value in own if value is not None] or [0.0, 1.0]
+    margin = 0.06 * (max(every) - min(every)) or 0.05
+    bottom = TOP + ROW * len(values)
+    frame = Frame(_room(values), TOP, width - 8, bottom, (min(every) - margin, max(every) + margin), (0.0, 1.0))
+    drawn, x, said = [heading(title), label(0, 31, unit), *_grid(frame)], 0.0, []
+    for part, colour in zip(parts, PARTS, strict=False):
+        drawn += [_dot(x + 5, 45, part, colour), label(x + 14, 49, part)]
+        x += 30 + LETTER * len(part)
+    for place, (name, own) in enumerate(values.items()):
+        y = TOP + ROW * (place + 0.5)
+        drawn.append(label(0, y + 4, _short(name), "ink"))
+        for part, value, colour in zip(parts, own, PARTS, strict=False):
+            if value is not None:
+                said.append(f"{name}, {part}: {value:.2f}")
+                drawn.append(_dot(frame.x(value), y, said[-1], colour))
+    return picture(*drawn, size=(width, bottom + 24), said=f"{title}. {'; '.join(said)}")
 
 
 def rank_chart(ranks: Mapping[str, float], *, title: str, difference: float, groups: Sequence[Sequence[str]]) -> Markup:
@@ -172,8 +203,8 @@ def _grid(frame: Frame) -> list[Markup]:
     ]
 
 
-def _dot(x: float, y: float, told: str) -> Markup:
-    return element("circle", tooltip(told), cx=x, cy=y, r=RADIUS, fill_opacity=0.55, **paint(fill="blue"))
+def _dot(x: float, y: float, told: str, colour: str = "blue") -> Markup:
+    return element("circle", tooltip(told), cx=x, cy=y, r=RADIUS, fill_opacity=0.55, **paint(fill=colour))
 
 
 def _point(x: float, y: float, class_number: int, radius: float) -> Markup:

@@ -76,7 +76,7 @@ class TestBundle:
         assert standing["part"] == "ood_test"
         assert "95 % interval" in standing["sentence"]
         card = made.bundle.card
-        assert card.index("COMMITTEE: ROC-AUC") < card.index("Who answers")
+        assert card.index("The committee: ROC-AUC") < card.index("Who answers")
         assert "Explanations show what the first network, mphil+, goes" in card
         assert "95 % interval" in card
         values = [made.bundle.config.model_dump(mode="json"), made.bundle.metrics]
