@@ -308,10 +308,13 @@ def tool() -> str:
     """How good the tool's default is beside the models in it."""
     texts = [
         "# The tool on tables: records\n",
-        "What `mphil train FILE` gives by default, the committee, beside each model in it: ROC-AUC in per cent. "
-        "Tables are made from public files as users' own might look; settings were chosen on validation parts of the "
-        "`dev` tables and on further tables that are not here, nothing on a test part or on a `fresh` table. Ranks are "
-        "of the columns, 1 the best; a table whose part has one class alone is not scored.\n",
+        "What `mphil train FILE` gives by default, the committee, beside each model in it: ROC-AUC in per cent, mean "
+        "over seeds, epochs chosen on OOD validation. Tables are made from public files as users' own might look. "
+        "Recipes of networks were chosen on validation parts of the `dev` tables. The members of the committee, and "
+        "what networks weigh before a label is seen, were chosen on test parts of seven other tables (`CHOSEN_ON` in "
+        "the script; that comparison has no record). Tables with a star share labelled test rows with those and count "
+        "in no mean and no rank. Ranks are of the columns, 1 the best; a part whose labels are all alike is not "
+        "scored.\n",
         tool_report() + "\n",
         "Records: [product.jsonl](../../benchmarks/results/product.jsonl), each with its command, seed, versions, "
         "machine and state of the code.\n\n    python benchmarks/product.py\n",
@@ -321,8 +324,11 @@ def tool() -> str:
 
 def tool_summary() -> str:
     """The README's table: the tool's default beside its models, over all tables."""
-    return "The default of `mphil train FILE` beside each model in it, ROC-AUC in per cent:\n\n" + str(
-        _script("product").summary(tool_report())
+    seeds = sorted({record["seed"] for record in _script("product").recorded(RECORDS / "product.jsonl")})
+    told = f"seed{'s' if len(seeds) > 1 else ''} {', '.join(map(str, seeds))}"
+    return (
+        f"The default of `mphil train FILE` beside each model in it, ROC-AUC in per cent, {told}, on tables whose test "
+        "parts nothing was chosen on:\n\n" + str(_script("product").summary(tool_report()))
     )
 
 

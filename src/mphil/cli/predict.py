@@ -53,8 +53,9 @@ def predict(
         int | None, typer.Option(min=0, help="With a bundle: processes that read molecules. (default: by size)")
     ] = None,
     engine: Annotated[
-        str, typer.Option(help="For a folder of tables: local, or ray for the processors of a cluster.")
-    ] = "local",
+        str | None,
+        typer.Option(help="For a folder of tables: local, or ray for the processors of a cluster. (default: local)"),
+    ] = None,
     address: Annotated[
         str | None, typer.Option(help="Ray cluster. (default: RAY_ADDRESS, or one on this machine)")
     ] = None,
@@ -79,41 +80,54 @@ def predict(
         raise UsageError(
             f"{model} is no bundle and holds none: make one with `mphil train`, or finish a run with `mphil resume`"
         )
-    if not given:
-        if coverage is not None or weighted:
-            raise UsageError("--coverage and --weighted go with a table or molecules")
-        _predict_part(bundle, part or "ood_test", out, json=json)
-        return
-    if part is not None:
-        raise UsageError(f"--part {part} is about the benchmark of a bundle; leave out {given[0]}")
-    if molecules:
-        for option, value in (
-            ("--out", out),
-            ("--smiles", smiles),
-            ("--sheet", sheet),
-            ("--weighted", weighted or None),
-            ("--workers", workers),
-            ("--address", address),
-        ):
-            if value is not None:
-                raise UsageError(f"{option} goes with a file; these are molecules")
-        _predict_molecules(bundle, molecules, coverage, json=json)
-        return
-    assert file is not None
-    if not file.exists():
-        raise UsageError(f"{file}: no such file or folder")
-    if file.is_dir():
-        for option, said in (("--sheet", sheet), ("--coverage", coverage is not None), ("--weighted", weighted)):
-            if said:
-                raise UsageError(f"{option} goes with a single file; {file} is a folder")
-    if file.is_dir() and _takes_molecules(bundle):
-        _predict_folder(bundle, file, out, smiles, workers, engine, address, json=json)
-        return
-    for option, said in (("--engine", engine != "local"), ("--address", address)):
-        if said:
-            raise UsageError(f"{option} goes with a folder of tables")
-    reading = {"column": smiles, "workers": workers, "sheet": sheet or "", "weighted": weighted}
-    _predict_file(bundle, file, out or _beside(file), coverage, reading, json=json)
+    kind = _kind(bundle, file, molecules)
+    said = {
+        "--part": part,
+        "--out": out,
+        "--smiles": smiles,
+        "--sheet": sheet,
+        "--coverage": coverage,
+        "--weighted": weighted or None,
+        "--workers": workers,
+        "--engine": engine,
+        "--address": address,
+    }
+    for option, value in said.items():
+        if value is not None and option not in _TAKEN[kind]:
+            remedy = f"what you gave is {kind}" if given else "none was given"
+            raise UsageError(f"{option} goes with {_takers(option)}; {remedy}")
+    if file is None:
+        if molecules:
+            _predict_molecules(bundle, molecules, coverage, json=json)
+        else:
+            _predict_part(bundle, part or "ood_test", out, json=json)
+    elif kind == "a folder of tables":
+        _predict_folder(bundle, file, out, smiles, workers, engine or "local", address, json=json)
+    else:
+        reading = {"column": smiles, "workers": workers, "sheet": sheet or "", "weighted": weighted}
+        _predict_file(bundle, file, out or _beside(file), coverage, reading, json=json)
+
+
+_TAKEN = {
+    "a part of a benchmark": ("--part", "--out"),
+    "molecules": ("--coverage",),
+    "a file": ("--out", "--smiles", "--sheet", "--coverage", "--weighted", "--workers"),
+    "a folder of tables": ("--out", "--smiles", "--workers", "--engine", "--address"),
+    "a folder of graphs": ("--out", "--coverage"),
+}
+"""What can be answered about, and the options that go with each."""
+
+
+def _kind(bundle: Path, file: Path | None, molecules: list[str]) -> str:
+    if file is None:
+        return "molecules" if molecules else "a part of a benchmark"
+    if not file.is_dir():
+        return "a file"
+    return "a folder of tables" if _takes_molecules(bundle) else "a folder of graphs"
+
+
+def _takers(option: str) -> str:
+    return " or ".join(kind for kind, options in _TAKEN.items() if option in options)
 
 
 def _molecules(given: list[str]) -> list[str]:

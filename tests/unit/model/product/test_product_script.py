@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import mphil
+from mphil.benchmarks.development import build
 from mphil.lab.records import RecordFile
 from mphil.model.product import prepare
 from mphil.provenance import NUMERICS
@@ -48,6 +49,30 @@ def test_the_report_has_means_and_ranks_over_seeds_and_tables(script):
     assert lines[2] == "| a | 2 | id_test | 85.0 | 75.0 |"
     assert lines[4] == "| b | 1 | id_test | - | - |", "a part that not all can be scored on ranks nobody"
     assert lines[-2:] == ["| mean of 2 tables | | ood_test | 77.5 | 72.5 |", "| mean rank | | ood_test | 1.2 | 1.8 |"]
+
+
+def test_tables_that_share_rows_are_shown_and_count_nothing(script):
+    lines = script.report([record("a", 0, 0.8, 0.7), record("dev-hiv-size", 0, 0.1, 0.9)]).splitlines()
+    assert "| dev-hiv-size \\* | 1 | id_test | 10.0 | 90.0 |" in lines
+    assert "| mean of 1 tables | | id_test | 80.0 | 70.0 |" in lines
+
+
+@pytest.mark.slow
+def test_which_tables_share_rows(script, shared_data):
+    def tested(table):
+        data = build(table)
+        return {data.store.smiles[graph] for part in script.TESTS for graph in data.split[part].tolist()}
+
+    def same_labels(one, other):
+        return one.source == other.source and bool(set(one.labels) & set(other.labels) or one.labels == other.labels)
+
+    seen = [(spec, tested(spec)) for spec in script.CHOSEN_ON.values()]
+    found = {
+        name
+        for name, table in script.ALL.items()
+        if any(same_labels(spec, table) and rows & tested(table) for spec, rows in seen)
+    }
+    assert found == script.SHARED
 
 
 def test_a_rival_is_shown_when_it_has_run_everywhere(script):
