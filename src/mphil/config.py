@@ -90,6 +90,8 @@ class TrainConfig(Settings):
             always does.
         edge_drop: largest share of edges that a training graph loses at random, 0 = none; half of the graphs of a batch
             lose none.
+        distract: share of training graphs that get a scrambled graph beside them, as a component of its own, 0 = none;
+            for graphs whose class is a part of them.
         max_steps: stop after so many steps, 0 = no limit.
         max_minutes: stop at the end of the epoch that passes this time, 0 = no limit.
         window: an epoch is chosen, and training stopped early, by the mean validation score of so many last epochs.
@@ -119,6 +121,7 @@ class TrainConfig(Settings):
     average: float = Field(0.0, ge=0, lt=1)
     renormalise: bool = False
     edge_drop: float = Field(0.0, ge=0, lt=1)
+    distract: float = Field(0.0, ge=0, le=1)
     max_steps: int = Field(0, ge=0)
     max_minutes: float = Field(0.0, ge=0)
     window: int = Field(1, ge=1)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import copy
 
 import torch
+from torch import Tensor
 
-from mphil.graphs.store import Batch
+from mphil.graphs.store import Batch, pointer, ranges
 
 
 def drop_edges(batch: Batch, largest: float, generator: torch.Generator, untouched: float = 0.5) -> Batch:
@@ -37,3 +38,71 @@ def drop_edges(batch: Batch, largest: float, generator: torch.Generator, untouch
         if name.startswith("edge_") and value is not None:
             dropped[name] = value[:, kept] if name == "edge_index" else value[kept]
     return dropped
+
+
+def add_distractors(batch: Batch, share: float, generator: torch.Generator) -> Batch:
+    """Put a scrambled graph beside some of the graphs, as a component of its own.
+
+    A class that is a part of the graph is the same whatever stands beside it, and a scrambled graph has no part: what
+    it looks like must not count. The scrambled graph has the nodes of another graph of the batch; the ends of its edges
+    are paired anew, which keeps the degrees, and then `_scramble` removes some.
+
+    Args:
+        batch: undirected graphs, which are left as they are.
+        share: probability that a graph gets one.
+        generator: of all draws, on the CPU.
+
+    Returns:
+        A batch of as many graphs, some of them larger; what belongs to graphs is shared with `batch`.
+    """
+    device, graphs, size = batch.edge_index.device, batch.ptr.numel() - 1, len(batch.batch)
+    chosen = torch.rand(graphs, generator=generator) < share
+    owner = chosen.nonzero().squeeze(1).to(device)
+    partner = torch.randperm(graphs, generator=generator)[chosen].to(device)
+    ends, edges = _scramble(batch, generator)
+
+    nodes, counts = ranges(batch.ptr, partner)
+    added = torch.full((size,), -1, device=device)
+    added[nodes] = torch.arange(size, size + len(nodes), device=device)
+    used = added[ends[0]] >= 0
+    ends, edges = added[ends[:, used]], edges[used]
+
+    belongs = torch.cat([batch.batch, owner.repeat_interleave(counts)])
+    order = belongs.argsort(stable=True)
+    place = torch.empty_like(order)
+    place[order] = torch.arange(len(order), device=device)
+    larger = copy.copy(batch)
+    for name, value in batch.to_dict().items():
+        if name == "x" or name.startswith("node_"):
+            larger[name] = torch.cat([value, value[nodes]])[order]
+        elif name.startswith("edge_") and name != "edge_index" and value is not None:
+            larger[name] = torch.cat([value, value[edges], value[edges]])
+    larger.edge_index = place[torch.cat([batch.edge_index, ends, ends.flip(0)], 1)]
+    larger.batch = belongs[order]
+    larger.ptr = pointer(torch.bincount(belongs, minlength=graphs))
+    return larger
+
+
+def _scramble(batch: Batch, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+    """Pair the ends of the edges of each graph anew, without self-loops or double edges; 70 % of the graphs lose more.
+
+    Those draw a rate from [0, 0.9], and each edge goes with this probability.
+
+    Returns:
+        (2, n) ends of the new edges, each edge once, and (n,) the column of `edge_index` that it comes from.
+    """
+    device, graphs = batch.edge_index.device, batch.ptr.numel() - 1
+    edges = (batch.edge_index[0] < batch.edge_index[1]).nonzero().squeeze(1)
+    edges = edges[batch.batch[batch.edge_index[0, edges]].argsort(stable=True)]
+    source, target = batch.edge_index[:, edges]
+    owner = batch.batch[source]
+    draws = torch.rand(2, len(edges), generator=generator, dtype=torch.float64).to(device)
+    rates = (0.9 * torch.rand(graphs, generator=generator)).to(device)
+    rates *= (torch.rand(graphs, generator=generator) < 0.7).to(device)
+    target = target[(owner + draws[0]).argsort()]
+    first = torch.minimum(source, target) * len(batch.batch) + torch.maximum(source, target)
+    ordered, places = first.sort(stable=True)
+    again = torch.zeros(len(edges), dtype=torch.bool, device=device)
+    again[places[1:]] = ordered[1:] == ordered[:-1]
+    kept = (source != target) & ~again & (draws[1] >= rates[owner])
+    return torch.stack([source, target])[:, kept], edges[kept]

@@ -41,8 +41,8 @@ _LOG = logging.getLogger(__name__)
 NO_EFFECT = ("checkpoint_minutes", "loggers", "threads")
 """Training settings that cannot change a result."""
 
-ADDED_OPTIONS = {"task": ""}
-"""Options of a benchmark that came later: at their default they leave the identity of earlier runs as it was."""
+ADDED_OPTIONS = {"benchmark.task": "", "train.distract": 0.0}
+"""Settings that came later: at their default they leave the identity of earlier runs as it was."""
 
 
 @dataclass(frozen=True)
@@ -269,8 +269,15 @@ def fingerprint(config: RunConfig, benchmark: Benchmark) -> str:
     settings = config.model_dump(mode="json")
     for key in NO_EFFECT:
         settings["train"].pop(key)
-    for key, default in ADDED_OPTIONS.items():
-        if settings["benchmark"]["args"].get(key) == default:
-            del settings["benchmark"]["args"][key]
+    drop_added(settings["benchmark"]["args"], "benchmark")
+    drop_added(settings["train"], "train")
     identity = [settings, benchmark.store.digest(), benchmark.split.digest(), NUMERICS]
     return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()
+
+
+def drop_added(values: dict[str, Any], section: str) -> None:
+    """Take `ADDED_OPTIONS` at their defaults out of the settings of a section."""
+    for option, default in ADDED_OPTIONS.items():
+        place, key = option.split(".")
+        if place == section and values.get(key) == default:
+            del values[key]

@@ -21,7 +21,7 @@ from mphil.errors import DataError
 from mphil.graphs.loader import Loader, derive_seed
 from mphil.graphs.split import PARTS, TESTS, Part
 from mphil.graphs.store import Batch
-from mphil.graphs.transforms import drop_edges
+from mphil.graphs.transforms import add_distractors, drop_edges
 from mphil.methods.base import Method, Parts, Progress
 from mphil.nn import world
 from mphil.nn.threads import loop_threads, one_thread, shared_loops
@@ -219,6 +219,9 @@ class Trainer:
         if self.config.edge_drop:
             seed = derive_seed(self._stage_seed(), _of_rank("edges"), self.at.step)
             batch = drop_edges(batch, self.config.edge_drop, torch.Generator().manual_seed(seed))
+        if self.config.distract:
+            seed = derive_seed(self._stage_seed(), _of_rank("distractors"), self.at.step)
+            batch = add_distractors(batch, self.config.distract, torch.Generator().manual_seed(seed))
         # Different graphs must not get the same dropout.
         self._seed(_of_rank("step"), self.at.step)
         values: dict[str, float] = {}

@@ -1,4 +1,4 @@
-"""Random edges go, and nothing else changes."""
+"""Random edges go, scrambled graphs come, and nothing else changes."""
 
 import pytest
 import torch
@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch_geometric.data import Data
 
-from mphil.graphs.transforms import drop_edges
+from mphil.graphs.transforms import add_distractors, drop_edges
 from tests.graphs import random_store
 
 
@@ -96,3 +96,58 @@ def test_other_tensors_of_edges_follow_and_no_edges_are_no_problem():
         x=torch.ones(2, 1), edge_index=torch.empty(2, 0).long(), batch=torch.tensor([0, 1]), ptr=torch.arange(3)
     )
     assert drop_edges(bare, 0.9, draws()).edge_index.shape == (2, 0)
+
+
+class TestDistractors:
+    @settings(max_examples=40)
+    @given(st.integers(0, 10**6), st.sampled_from(["none", "float", "categorical"]), st.floats(0, 1))
+    def test_a_graph_stays_and_a_scrambled_one_stands_beside_it(self, seed, edges, share):
+        batch = random_store(edges=edges, seed=seed % 100).batch(torch.arange(12))
+        before = batch.clone()
+        found = add_distractors(batch, share, draws(seed))
+        assert found.y is batch.y
+        assert all(torch.equal(v, batch[k]) for k, v in before.to_dict().items() if torch.is_tensor(v))
+        assert found.batch.tolist() == sorted(found.batch.tolist())
+        assert torch.equal(found.ptr.diff(), torch.bincount(found.batch, minlength=12))
+        assert as_set(found) == {(v, u) for u, v in as_set(found)}
+        assert len(as_set(found)) == found.edge_index.shape[1], "no edge stands twice"
+        sizes = batch.ptr.diff().tolist()
+        for graph in range(12):
+            start, stop = found.ptr[graph : graph + 2].tolist()
+            own, beside = range(start, start + sizes[graph]), range(start + sizes[graph], stop)
+            assert len(beside) in {0, *sizes}
+            told = {(u - start, v - start) for u, v in as_set(found) if u in own}
+            first = int(batch.ptr[graph])
+            assert told == {(u - first, v - first) for u, v in as_set(batch) if u in range(first, first + sizes[graph])}
+            assert torch.equal(found.x[own.start : own.stop], batch.x[first : first + sizes[graph]])
+            assert all(v in beside and u != v for u, v in as_set(found) if u in beside), "a component of its own"
+
+    def test_degrees_never_rise_and_each_graph_is_scrambled_at_most_once(self):
+        batch = whole(graphs=60, nodes=7)
+        found = add_distractors(batch, 1.0, draws())
+        assert found.ptr.tolist() == [14 * graph for graph in range(61)]
+        degree = torch.bincount(found.edge_index[0], minlength=len(found.batch)).view(60, 14)
+        assert degree[:, 7:].max() <= 6
+        assert 0 < degree[:, 7:].sum() < degree[:, :7].sum()
+
+    def test_edges_keep_their_attributes_in_both_directions(self):
+        batch = whole(graphs=30)
+        found = add_distractors(batch, 1.0, draws())
+        attr = dict(zip(map(tuple, found.edge_index.T.tolist()), found.edge_attr.tolist(), strict=True))
+        assert all(attr[pair] == attr[pair[::-1]] for pair in attr if pair[0] % 12 >= 6)
+
+    def test_the_generator_decides_and_a_share_of_none_adds_nothing(self):
+        batch = whole(graphs=20)
+        one, again, other = (add_distractors(batch, 0.5, draws(seed)).edge_index for seed in (0, 0, 1))
+        assert torch.equal(one, again)
+        assert not torch.equal(one, other)
+        assert torch.equal(add_distractors(batch, 0.0, draws()).edge_index, batch.edge_index)
+
+    def test_graphs_without_edges(self):
+        bare = Data(
+            x=torch.ones(3, 1),
+            edge_index=torch.empty(2, 0, dtype=torch.long),
+            batch=torch.tensor([0, 0, 1]),
+            ptr=torch.tensor([0, 2, 3]),
+        )
+        assert add_distractors(bare, 1.0, draws()).ptr.tolist() in ([0, 3, 6], [0, 4, 6])

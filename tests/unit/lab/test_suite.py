@@ -23,9 +23,9 @@ class TestShipped:
         ("name", "rows", "benchmarks"), [("good", 19, 7), ("drugood", 20, 6), ("spmotif-binary", 10, 3)]
     )
     def test_tables_have_the_shape_of_the_paper(self, name, rows, benchmarks):
-        """And two rows more: what we made of MPHIL, and ERM with the readout of that."""
+        """And more rows of ours: at least what we made of MPHIL, and an ERM that has as much."""
         suite = load_suite(name)
-        assert [row.name for row in suite.rows()[rows:]] == ["mphil+", "erm + max readout"]
+        assert {row.method for row in suite.rows()[rows:]} >= {"mphil+", "erm"}
         assert len(suite.benchmarks) == benchmarks
 
     @pytest.mark.parametrize("table", TABLES)
