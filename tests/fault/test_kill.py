@@ -26,7 +26,7 @@ EVERY_BATCH, EVERY_EPOCH = 0, 5
 
 
 RECIPE = ("optimizer=adamw", "weight_decay=0.1", "schedule=cosine", "warmup=0.1", "accumulate=2", "average=0.9")
-RECIPE += ("edge_drop=0.5", "window=2")
+RECIPE += ("edge_drop=0.5", "distract=0.5", "window=2")
 
 
 def settings(method, minutes=EVERY_BATCH):

@@ -65,9 +65,11 @@ def run(
     suite: Annotated[str, typer.Argument(help="Name of a suite (see `mphil lab list`), or a TOML file of your own.")],
     budget: Annotated[str | None, typer.Option(help="Name of a budget. (default: the suite's)")] = None,
     set_: Sets = None,
-    seeds: Annotated[str | None, typer.Option(help="Seeds, such as 0,1,2. (default: the budget's)")] = None,
-    methods: Annotated[str | None, typer.Option(help="Rows or methods, such as erm,mphil. (default: all)")] = None,
-    benchmarks: Annotated[str | None, typer.Option(help="Benchmarks of the suite. (default: all)")] = None,
+    seeds: Annotated[list[str] | None, typer.Option(help="Seeds, such as 0,1,2. (default: the budget's)")] = None,
+    methods: Annotated[
+        list[str] | None, typer.Option(help="Rows or methods, such as erm,mphil. (default: all)")
+    ] = None,
+    benchmarks: Annotated[list[str] | None, typer.Option(help="Benchmarks of the suite. (default: all)")] = None,
     tuned: Annotated[Path | None, typer.Option(help="Folder with tuned settings, METHOD-BENCHMARK.toml.")] = None,
     jobs: Jobs = None,
     engine: EngineName = "local",
@@ -148,7 +150,7 @@ def report(
         "report"
     ),
     against: Annotated[
-        str | None,
+        list[str] | None,
         typer.Option(
             help="Methods to place among the others, such as mphil+,mphil; rows are tested against the first. "
             "(default: the row that each suite names)"
@@ -190,13 +192,15 @@ def _engine(name: str, address: str | None, runs: Path, jobs: int | None) -> Eng
     return LocalEngine(runs, jobs or 1)
 
 
-def _words(text: str | None) -> list[str]:
-    return [word.strip() for word in text.split(",") if word.strip()] if text else []
+def _words(texts: list[str] | None) -> list[str]:
+    """Words between commas, of an option that may be repeated."""
+    return [word.strip() for text in texts or () for word in text.split(",") if word.strip()]
 
 
-def _numbers(text: str | None) -> list[int]:
+def _numbers(texts: list[str] | None) -> list[int]:
+    text = ",".join(texts or ())
     try:
-        numbers = [int(word) for word in _words(text)]
+        numbers = [int(word) for word in _words(texts)]
     except ValueError:
         raise UsageError(f"--seeds {text!r}: write whole numbers, such as 0,1,2") from None
     if any(number < 0 for number in numbers):

@@ -74,6 +74,14 @@ class TestRun:
         assert lines[1].startswith("to run    ")
         assert not (tmp_path / "runs").exists()
 
+    def test_a_list_has_commas_or_is_given_option_by_option(self, suite, tmp_path):
+        plans = [
+            call("lab", "run", suite, "--dry-run", "--out", tmp_path, *words).out
+            for words in (["--seeds", "0,2,5"], ["--seeds", "0", "--seeds", "2,5"])
+        ]
+        assert plans[0] == plans[1]
+        assert "--seed 5" in plans[0]
+
     def test_records_of_other_numerics_are_named(self, suite, inline, tmp_path):
         old = RecordFile(tmp_path / "r" / "old.jsonl")
         for cell in expand(load_suite(str(suite))):

@@ -46,7 +46,7 @@ RECIPE = {"optimizer": "adamw", "weight_decay": 0.1, "schedule": "cosine", "warm
 RECIPES = {
     "accumulated, averaged": RECIPE | {"accumulate": 3},
     "normalised anew": {"renormalise": True},
-    "edges dropped": RECIPE | {"edge_drop": 0.6},
+    "edges dropped": RECIPE | {"edge_drop": 0.6, "distract": 0.5},
 }
 
 

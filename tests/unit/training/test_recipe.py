@@ -18,7 +18,7 @@ from mphil.benchmarks.base import Benchmark
 from mphil.config import EncoderConfig, TrainConfig
 from mphil.graphs.loader import derive_seed
 from mphil.graphs.split import Split
-from mphil.graphs.transforms import drop_edges
+from mphil.graphs.transforms import add_distractors, drop_edges
 from mphil.methods import build_method
 from mphil.methods.base import Progress
 from mphil.testing.graphs import labelled_molecules
@@ -35,6 +35,7 @@ RECIPE = {
     "warmup": 0.2,
     "average": 0.9,
     "edge_drop": 0.5,
+    "distract": 0.5,
     "window": 2,
     "min_epochs": 2,
 }
@@ -262,13 +263,17 @@ class TestRenormalise:
         assert all("running" in name or "tracked" in name for name in changed)
 
 
-class TestEdges:
-    def test_training_batches_only_and_nothing_else_shifts(self, motif):
+class TestTransforms:
+    @pytest.mark.parametrize(
+        ("setting", "value", "stream", "transform"),
+        [("edge_drop", 0.6, "edges", drop_edges), ("distract", 0.7, "distractors", add_distractors)],
+    )
+    def test_training_batches_only_and_nothing_else_shifts(self, motif, setting, value, stream, transform):
         seen = {}
-        for rate in (0.0, 0.6):
-            trainer = trainer_of(motif, epochs=1, edge_drop=rate)
+        for given in (0.0, value):
+            trainer = trainer_of(motif, epochs=1, **{setting: given})
             steps, predict = trainer.method.steps, trainer.method.predict
-            record = seen[rate] = []
+            record = seen[given] = []
             trainer.method.steps = lambda batch, progress, record=record, steps=steps: (
                 record.append((batch, float(torch.rand(())))) or steps(batch, progress)
             )
@@ -276,16 +281,16 @@ class TestEdges:
                 assert_whole(batch, motif, method) or predict(batch)
             )
             trainer.fit()
-        for step, ((whole, drawn), (thinned, drawn_too)) in enumerate(zip(seen[0.0], seen[0.6], strict=True)):
-            generator = torch.Generator().manual_seed(derive_seed(0, "edges", step))
-            assert torch.equal(thinned.edge_index, drop_edges(whole, 0.6, generator).edge_index)
-            assert thinned.num_edges < whole.num_edges
-            assert torch.equal(thinned.index, whole.index)
+        for step, ((whole, drawn), (changed, drawn_too)) in enumerate(zip(seen[0.0], seen[value], strict=True)):
+            generator = torch.Generator().manual_seed(derive_seed(0, stream, step))
+            assert torch.equal(changed.edge_index, transform(whole, value, generator).edge_index)
+            assert changed.num_edges != whole.num_edges
+            assert torch.equal(changed.index, whole.index)
             assert drawn == drawn_too
 
 
 def assert_whole(batch, data, method):
-    """Predictions outside of training see all edges."""
+    """Predictions outside of training see the graphs as they are."""
     if not method.training:
         assert batch.num_edges == int(data.store.n_edges[batch.index].sum())
 

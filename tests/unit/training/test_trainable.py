@@ -116,6 +116,8 @@ class TestRecipe:
     @pytest.mark.parametrize(
         "setting",
         [
+            {"distract": -0.1},
+            {"distract": 1.1},
             *({name: value} for name in ("average", "warmup", "edge_drop") for value in (-0.1, 1.0, float("nan"))),
             *({"accumulate": 0}, {"window": 0}, {"min_epochs": -1}),
             *({"optimizer": "sgd"}, {"schedule": "steps"}, {"loggers": ["paper"]}),
