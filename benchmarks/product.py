@@ -25,7 +25,9 @@ from pathlib import Path
 from statistics import mean
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 
 import per_table
 from mphil.benchmarks import Benchmark
@@ -38,6 +40,7 @@ from mphil.model.product.standing import COMMITTEE
 from mphil.provenance import NUMERICS, checkout, machine, versions
 from per_table import missing, recorded
 
+Floats = NDArray[np.float64]
 TESTS = ("id_test", "ood_test")
 RIVAL = per_table.RESULTS / "chemprop.jsonl"
 """Records of `rival_chemprop.py`."""
@@ -112,7 +115,7 @@ def train(table: str, seed: int, runs: Path) -> dict[str, Any]:
         "metric": summary["metric"],
         "scores": summary["scores"],
         "committee": summary["committee"],
-        "trust": {part: metrics["trust"].get(part) for part in TESTS},
+        "trust": {part: metrics["trust"]["parts"].get(part) for part in TESTS},
         "seconds": round(time.monotonic() - began, 1),
         "cpu_seconds": round(time.process_time() - cpu, 1),
     }
@@ -161,6 +164,38 @@ def summary(told: str) -> str:
     return "\n".join([*lines[:2], *(line for line in lines if line.startswith("| mean"))])
 
 
+def calibration(records: Sequence[dict[str, Any]]) -> str:
+    """Calibration error of the default, mean over tables and over all rows at once.
+
+    In ten bins of ten rows even true probabilities seem wrong: the error of labels that are drawn from the predicted
+    probabilities stands beside the mean.
+    """
+    lines = [
+        "| part | tables | rows | calibration error, mean of tables | if the probabilities were true | of all rows |",
+        "|---|---|---|---|---|---|",
+    ]
+    draws = np.random.default_rng(0)
+    for part in TESTS:
+        bins = [_bins(record["trust"][part]["reliability"]) for record in records if record["trust"][part]]
+        rows = sum(float(counts.sum()) for counts, _, _ in bins)
+        apart = np.sum([counts * (observed - predicted) for counts, predicted, observed in bins], 0)
+        error = mean(_gap(*one) for one in bins)
+        drawn = mean(_gap(n, p, draws.binomial(n.astype(int), p) / n.clip(1)) for n, p, _ in bins for _ in range(200))
+        told = f"{error:.3f} | {drawn:.3f} | {abs(apart).sum() / rows:.3f}"
+        lines.append(f"| {part} | {len(bins)} | {rows:,.0f} | {told} |")
+    return "\n".join(lines)
+
+
+def _bins(found: Mapping[str, Any]) -> tuple[Floats, Floats, Floats]:
+    """Count, mean probability and share of hits in the bins of a reliability diagram, 0 where a bin is empty."""
+    count, predicted, observed = (np.nan_to_num(np.array(found[k], float)) for k in ("count", "predicted", "observed"))
+    return count, predicted, observed
+
+
+def _gap(count: Floats, predicted: Floats, observed: Floats) -> float:
+    return float((count * abs(observed - predicted)).sum() / count.sum())
+
+
 def _by_kind(scores: Mapping[str, Any]) -> dict[str, Any]:
     """Scores under names that are the same for every seed: a second network of a method has the next one."""
     return {re.sub(r", seed \d+$", ", second", name): found for name, found in scores.items()}
@@ -174,7 +209,8 @@ def _ranks(scores: Sequence[float]) -> list[float]:
 def main(arguments: Sequence[str]) -> None:
     options = per_table.parser(__doc__, "product", list(ALL)).parse_args(arguments)
     if options.report:
-        print(report(recorded(options.out), recorded(RIVAL)))
+        records = recorded(options.out)
+        print(report(records, recorded(RIVAL)), calibration(records), sep="\n\n")
         return
     torch.set_num_threads(1)
     code = checkout()

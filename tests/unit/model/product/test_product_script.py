@@ -51,6 +51,19 @@ def test_the_report_has_means_and_ranks_over_seeds_and_tables(script):
     assert lines[-2:] == ["| mean of 2 tables | | ood_test | 77.5 | 72.5 |", "| mean rank | | ood_test | 1.2 | 1.8 |"]
 
 
+def test_calibration_error_beside_that_of_true_probabilities(script):
+    found = {"count": [80.0, 0.0, 20.0], "predicted": [0.1, None, 0.9], "observed": [0.2, None, 0.9]}
+    other = {"count": [80.0, 0.0, 20.0], "predicted": [0.1, None, 0.9], "observed": [0.0, None, 0.9]}
+    records = [{"trust": {"id_test": {"reliability": one}, "ood_test": None}} for one in (found, other)]
+    records[0]["trust"]["ood_test"] = {"reliability": found}
+    id_test, ood_test = script.calibration(records).splitlines()[2:]
+    cells = [cell.strip() for cell in id_test.strip("|").split("|")]
+    assert cells[:4] == ["id_test", "2", "200", "0.080"]
+    assert cells[5] == "0.000", "errors of two tables that are opposite are none of all rows"
+    assert 0.02 < float(cells[4]) < 0.05, "0.8 * (2 / pi * 0.09 / 80) ** 0.5 = 0.021, and the second bin"
+    assert ood_test.endswith("| 0.080 |")
+
+
 def test_tables_that_share_rows_are_shown_and_count_nothing(script):
     lines = script.report([record("a", 0, 0.8, 0.7), record("dev-hiv-size", 0, 0.1, 0.9)]).splitlines()
     assert "| dev-hiv-size \\* | 1 | id_test | 10.0 | 90.0 |" in lines
