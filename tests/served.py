@@ -109,7 +109,7 @@ def served(model: Predictor, **options: Any) -> Iterator[Client]:
     """A server in a thread of this process, ready to answer."""
     app = create_app(model, **options)
     config = uvicorn.Config(app, port=0, http=Connection, log_level="warning", ws="none", lifespan="on")
-    server = Server(config, lambda: None, app.state.closing)
+    server = Server(config, lambda: None, app.state.shutdown)
     thread = threading.Thread(target=server.run)
     thread.start()
     try:

@@ -12,8 +12,8 @@ from contextlib import ExitStack
 import pytest
 
 from mphil.serve import connection, guard, pace, run
-from mphil.serve.closing import Closing
 from mphil.serve.guard import Guard
+from mphil.serve.shutdown import Shutdown
 from tests.served import predictor, served
 
 pytestmark = pytest.mark.promise("server faults")
@@ -130,14 +130,14 @@ def test_requests_in_flight_have_some_time_at_the_end(seconds, status):
         await send({"type": "http.response.body", "body": b"{}"})
 
     async def main():
-        closing = Closing()
-        closing.begin(0.5)
+        shutdown = Shutdown()
+        shutdown.begin(0.5)
         scope = {"type": "http", "method": "GET", "path": "/", "scheme": "http", "headers": [(b"host", b"localhost")]}
 
         async def send(message):
             sent.append(message)
 
-        await Guard(work, closing=closing)(scope, asyncio.Event().wait, send)
+        await Guard(work, shutdown=shutdown)(scope, asyncio.Event().wait, send)
 
     asyncio.run(main())
     assert sent[0]["status"] == status

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from mphil.chem.names import name_part
 from mphil.chem.substructures import Kind, Substructure, find_substructures
 from mphil.errors import DataError
-from mphil.explain.hiding import class_probabilities, keep_nodes, predicted_numbers
+from mphil.explain.occlusion import class_probabilities, keep_nodes, predicted_numbers
 from mphil.graphs.store import GraphStore
 from mphil.methods.base import Method, evaluating
 

@@ -22,9 +22,9 @@ from mphil.limits import (
 )
 from mphil.model.predictor import Predictions
 from mphil.serve import schemas
-from mphil.serve.desk import Desk
 from mphil.serve.jobs import Job, Jobs
 from mphil.serve.results import PAGE, Cells, Results
+from mphil.serve.service import ModelService
 from mphil.serve.surroundings import Surroundings, drawing
 
 SMALL = (230, 160)
@@ -35,17 +35,17 @@ OUTLINED = 6
 """Parts of a molecule that are drawn."""
 
 
-def predict(desk: Desk, smiles: Sequence[str]) -> schemas.PredictResponse:
+def predict(service: ModelService, smiles: Sequence[str]) -> schemas.PredictResponse:
     """The answers about molecules."""
-    said = desk.predict(smiles)
+    said = service.predict(smiles)
     rows = _answers(said, smiles)
     return schemas.PredictResponse(columns=list(said.columns()), rows=rows)
 
 
-def explain(desk: Desk, smiles: Sequence[str], target: str | None) -> schemas.ExplainResponse:
+def explain(service: ModelService, smiles: Sequence[str], target: str | None) -> schemas.ExplainResponse:
     """The answers about molecules, with their reasons."""
-    around = desk.surroundings(desk.task(target))
-    explained = desk.explain(smiles, parts=True)
+    around = service.surroundings(service.task(target))
+    explained = service.explain(smiles, parts=True)
     said = explained.predictions
     found = dict(zip(explained.rows, explained.explanations, strict=True))
     rows = [
@@ -57,14 +57,14 @@ def explain(desk: Desk, smiles: Sequence[str], target: str | None) -> schemas.Ex
         for row, answer in enumerate(_answers(said, smiles))
     ]
     return schemas.ExplainResponse(
-        columns=list(said.columns()), scored_by=_scored_by(desk), prototypes=around.are_prototypes, rows=rows
+        columns=list(said.columns()), scored_by=_scored_by(service), prototypes=around.are_prototypes, rows=rows
     )
 
 
-def page_of(desk: Desk, job: Job, results: Results, number: int) -> schemas.RowsResponse:
+def page_of(service: ModelService, job: Job, results: Results, number: int) -> schemas.RowsResponse:
     """The rows of a page, drawn."""
     rows = results.page(number)
-    explained = explained_page(desk, job, results, number)
+    explained = explained_page(service, job, results, number)
     found = dict(zip(explained.rows, explained.explanations, strict=True))
     spelling = explained.predictions.smiles or [""] * len(rows)
     return schemas.RowsResponse(
@@ -86,13 +86,13 @@ def page_of(desk: Desk, job: Job, results: Results, number: int) -> schemas.Rows
     )
 
 
-def explained_page(desk: Desk, job: Job, results: Results, number: int) -> ExplainedRows:
+def explained_page(service: ModelService, job: Job, results: Results, number: int) -> ExplainedRows:
     """The atoms of the molecules of a page; a row that the file has no answer for has none here either."""
 
     def molecules() -> list[str]:
         return [row.smiles if row.cells["status"] == "ok" else "" for row in results.page(number)]
 
-    return desk.explained_page((job.id, number), molecules)
+    return service.explained_page((job.id, number), molecules)
 
 
 def labels_of(results: Results, number: int, explained: ExplainedRows) -> list[str]:
@@ -118,24 +118,26 @@ def job_state(jobs: Jobs, job: Job) -> schemas.JobState:
     )
 
 
-def _scored_by(desk: Desk) -> str:
+def _scored_by(service: ModelService) -> str:
     """How atoms are scored; of a committee, by whom."""
-    committee = desk.predictor.bundle.config.committee
+    committee = service.predictor.bundle.config.committee
     if committee is None:
-        return NAMES[desk.by]
-    return f"{NAMES[desk.by]} of {committee.members[0].name}, one of the {len(committee.members)} models that answer,"
+        return NAMES[service.by]
+    return (
+        f"{NAMES[service.by]} of {committee.members[0].name}, one of the {len(committee.members)} models that answer,"
+    )
 
 
-def model_facts(desk: Desk) -> schemas.ModelFacts:
+def model_facts(service: ModelService) -> schemas.ModelFacts:
     """What is served."""
-    bundle = desk.predictor.bundle
+    bundle = service.predictor.bundle
     config, trust, metrics = bundle.config, bundle.trust, bundle.metrics
     return schemas.ModelFacts(
         method=config.method.name,
         task=config.task.kind,
         targets=list(config.targets),
         classes=list(config.classes),
-        columns=list(desk.predictor.predict([]).columns()),
+        columns=list(service.predictor.predict([]).columns()),
         metric=metrics.get("metric"),
         scores=dict(metrics.get("scores", {})),
         data={name: config.data[name] for name in ("file", "rows", "graphs", "split", "parts") if name in config.data},
@@ -144,14 +146,14 @@ def model_facts(desk: Desk) -> schemas.ModelFacts:
         coverage=next((1 - one.alpha for one in (trust.conformal, trust.intervals) if one is not None), None),
         domains=trust.bands is not None,
         domain_score=trust.score,
-        scored_by=_scored_by(desk),
-        prototypes=desk.surroundings(0).are_prototypes,
+        scored_by=_scored_by(service),
+        prototypes=service.surroundings(0).are_prototypes,
         selection=config.selection,
         epoch=config.epoch,
         seed=config.seed,
         digest=bundle.digest,
         versions=config.versions,
-        notes=list(desk.predictor.notes),
+        notes=list(service.predictor.notes),
         limits={
             "request_rows": MAX_REQUEST_ROWS,
             "request_bytes": MAX_REQUEST_BYTES,

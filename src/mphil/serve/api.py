@@ -1,4 +1,4 @@
-"""The JSON API: each operation says what it wants, asks the desk, and answers."""
+"""The JSON API: each operation says what it wants, asks the service, and answers."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from fastapi.responses import FileResponse
 from mphil.limits import MAX_UPLOAD_BYTES
 from mphil.serve import answers, schemas
 from mphil.serve.deadline import in_time
-from mphil.serve.desk import Desk
 from mphil.serve.explainer import Explainer
 from mphil.serve.guard import UPLOAD, too_large
 from mphil.serve.jobs import Job, Jobs
 from mphil.serve.refusal import Refusal
 from mphil.serve.results import Results
+from mphil.serve.service import ModelService
 
 FAULTS: dict[int | str, dict[str, Any]] = {
     status: {"model": schemas.Problem, "description": text}
@@ -36,10 +36,10 @@ BINARY = {"content": {"application/octet-stream": {"schema": {"type": "string", 
 router = APIRouter(responses=FAULTS)
 
 
-async def get_desk(request: Request) -> Desk:
-    """The desk of the server."""
-    desk: Desk = request.app.state.desk
-    return desk
+async def get_service(request: Request) -> ModelService:
+    """The service of the server."""
+    service: ModelService = request.app.state.service
+    return service
 
 
 async def get_explainer(request: Request) -> Explainer:
@@ -72,7 +72,7 @@ async def get_results(job: Annotated[Job, Depends(get_job)]) -> Results:
     return job.results
 
 
-DeskOf = Annotated[Desk, Depends(get_desk)]
+ServiceOf = Annotated[ModelService, Depends(get_service)]
 ExplainerOf = Annotated[Explainer, Depends(get_explainer)]
 PredictingOf = Annotated[Explainer, Depends(get_predicting)]
 JobsOf = Annotated[Jobs, Depends(get_jobs)]
@@ -88,17 +88,17 @@ async def health() -> schemas.Health:
 
 
 @router.get("/readyz", tags=["state"])
-async def readiness(desk: DeskOf) -> schemas.Health:
+async def readiness(service: ServiceOf) -> schemas.Health:
     """Say that the model is loaded and has answered once; 503 before that."""
-    if not desk.ready:
+    if not service.ready:
         raise Refusal(503, "the model has not answered yet", "ask again in a moment")
     return schemas.Health(status="ready")
 
 
 @router.get("/api/model", tags=["model"])
-async def model(request: Request, desk: DeskOf) -> schemas.ModelFacts:
+async def model(request: Request, service: ServiceOf) -> schemas.ModelFacts:
     """Tell what is served: task, data, scores, limits."""
-    return await in_time(request, desk.ask(lambda: answers.model_facts(desk)))
+    return await in_time(request, service.ask(lambda: answers.model_facts(service)))
 
 
 @router.post("/api/predict", tags=["model"], response_model=schemas.PredictResponse)
@@ -108,9 +108,11 @@ async def predict(request: Request, body: schemas.PredictRequest, predicting: Pr
 
 
 @router.post("/api/explain", tags=["model"], response_model=schemas.ExplainResponse)
-async def explain(request: Request, body: schemas.ExplainRequest, desk: DeskOf, explainer: ExplainerOf) -> Response:
+async def explain(
+    request: Request, body: schemas.ExplainRequest, service: ServiceOf, explainer: ExplainerOf
+) -> Response:
     """Predict molecules and say why: atoms, ranked substructures, nearest prototypes."""
-    desk.task(body.target)
+    service.task(body.target)
     text = await in_time(request, explainer.ask(body.smiles, body.target))
     return Response(text, media_type="application/json")
 
@@ -154,11 +156,11 @@ async def job_state(job: JobOf, jobs: JobsOf) -> schemas.JobState:
 
 @router.get("/api/jobs/{job_id}/rows", tags=["files"])
 async def rows(
-    request: Request, job: JobOf, results: ResultsOf, desk: DeskOf, page: PageNumber = 1
+    request: Request, job: JobOf, results: ResultsOf, service: ServiceOf, page: PageNumber = 1
 ) -> schemas.RowsResponse:
     """Give a page of the answers, with drawings."""
     check_page(results, page)
-    return await in_time(request, desk.ask(lambda: answers.page_of(desk, job, results, page)))
+    return await in_time(request, service.ask(lambda: answers.page_of(service, job, results, page)))
 
 
 @router.get(

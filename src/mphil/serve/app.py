@@ -17,13 +17,13 @@ from starlette.requests import ClientDisconnect
 from mphil.errors import MphilError, UsageError
 from mphil.model.predictor import Predictor
 from mphil.serve import api, pages
-from mphil.serve.closing import Closing
 from mphil.serve.deadline import GONE
-from mphil.serve.desk import Desk
 from mphil.serve.explainer import Explainer
 from mphil.serve.guard import LOCAL, Guard
 from mphil.serve.jobs import Jobs
 from mphil.serve.refusal import Refusal
+from mphil.serve.service import ModelService
+from mphil.serve.shutdown import Shutdown
 
 DOCS = "GET /docs lists the operations"
 
@@ -49,11 +49,11 @@ def create_app(predictor: Predictor, *, hosts: Collection[str] = LOCAL) -> FastA
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         # A job goes on for long, so it has a model of its own: questions need not wait for it.
         second = Predictor(predictor.bundle, batch_size=predictor.batch_size, device=predictor.device)
-        with Desk(predictor) as desk, Jobs(second) as jobs:
+        with ModelService(predictor) as service, Jobs(second) as jobs:
             async with Explainer(predictor, "predict") as predicting, Explainer(predictor, "explain") as explainer:
-                app.state.desk, app.state.jobs = desk, jobs
+                app.state.service, app.state.jobs = service, jobs
                 app.state.predicting, app.state.explainer = predicting, explainer
-                trial = asyncio.create_task(desk.warm_up(predicting.warm_up(), explainer.warm_up()))
+                trial = asyncio.create_task(service.warm_up(predicting.warm_up(), explainer.warm_up()))
                 trial.add_done_callback(_tell_failure)
                 yield
                 trial.cancel()
@@ -68,8 +68,8 @@ def create_app(predictor: Predictor, *, hosts: Collection[str] = LOCAL) -> FastA
     )
     app.include_router(api.router)
     app.include_router(pages.router)
-    app.state.closing = Closing()
-    app.add_middleware(Guard, hosts=hosts, closing=app.state.closing)
+    app.state.shutdown = Shutdown()
+    app.add_middleware(Guard, hosts=hosts, shutdown=app.state.shutdown)
     app.add_exception_handler(ClientDisconnect, _left)
     app.add_exception_handler(Refusal, _refused)
     app.add_exception_handler(MphilError, _unusable)

@@ -17,9 +17,9 @@ from typing import Literal
 from mphil.limits import MAX_WAITING_REQUESTS
 from mphil.model.bundle import write_bundle
 from mphil.model.predictor import Predictor
-from mphil.serve.desk import TRIAL
 from mphil.serve.refusal import Refusal
 from mphil.serve.scratch import Scratch
+from mphil.serve.service import TRIAL
 
 REQUEST = struct.Struct("<Q")
 ANSWER = struct.Struct("<HQ")

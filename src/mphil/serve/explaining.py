@@ -19,22 +19,22 @@ from mphil.model.bundle import read_bundle
 from mphil.model.predictor import Predictor
 from mphil.plugins import load_plugins
 from mphil.serve import answers
-from mphil.serve.desk import Desk
 from mphil.serve.explainer import ANSWER, REQUEST
 from mphil.serve.refusal import Refusal
+from mphil.serve.service import ModelService
 
 READY = b"ready"
 NICENESS = 5
 """How much explanations give way to predictions."""
 
 
-def answer(desk: Desk, request: bytes, kind: str) -> tuple[int, bytes]:
+def answer(service: ModelService, request: bytes, kind: str) -> tuple[int, bytes]:
     """HTTP status and body of the answer to one request; a fault of ours travels back as text."""
     try:
         asked = json.loads(request)
         if kind == "predict":
-            return 200, answers.predict(desk, asked["smiles"]).model_dump_json().encode()
-        return 200, answers.explain(desk, asked["smiles"], asked["target"]).model_dump_json().encode()
+            return 200, answers.predict(service, asked["smiles"]).model_dump_json().encode()
+        return 200, answers.explain(service, asked["smiles"], asked["target"]).model_dump_json().encode()
     except Refusal as refusal:
         return refusal.status, refusal.body()
     except MphilError as error:
@@ -55,12 +55,12 @@ def main(folder: str, batch_size: str, device: str, kind: str) -> None:
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     load_plugins()
     predictor = Predictor(read_bundle(folder), batch_size=int(batch_size), device=device)
-    with Desk(predictor) as desk:
+    with ModelService(predictor) as service:
         os.nice(NICENESS if kind == "explain" else 0)
         _send(out, 200, READY)
         while head := sys.stdin.buffer.read(REQUEST.size):
             (length,) = REQUEST.unpack(head)
-            _send(out, *answer(desk, sys.stdin.buffer.read(length), kind))
+            _send(out, *answer(service, sys.stdin.buffer.read(length), kind))
 
 
 if __name__ == "__main__":

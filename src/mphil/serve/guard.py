@@ -1,4 +1,4 @@
-"""The doorkeeper: what a request must look like before anything else sees it, and what every answer carries.
+"""Checks of every request: what it must look like before anything else sees it, and what every answer carries.
 
 A server on this machine can be reached by any page that is open in its browser. Three rules keep those out. The `Host`
 must be ours, so that a name that was pointed at this machine later (DNS rebinding) does not help. A request that
@@ -19,9 +19,9 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from mphil.limits import MAX_PEER_REQUESTS, MAX_REQUEST_BYTES, MAX_REQUESTS, MAX_UPLOAD_BYTES
-from mphil.serve.closing import Closing
 from mphil.serve.pace import Pace
 from mphil.serve.refusal import Refusal
+from mphil.serve.shutdown import Shutdown
 
 LOCAL = ("127.0.0.1", "localhost", "::1")
 """What this machine is called by itself."""
@@ -59,12 +59,12 @@ class Guard:
     Args:
         app: what is guarded.
         hosts: names and addresses that a request may use for us; one of `EVERYWHERE` lets any address pass, no name.
-        closing: tells when requests in flight are to be given up.
+        shutdown: tells when requests in flight are to be given up.
     """
 
-    def __init__(self, app: ASGIApp, hosts: Collection[str] = LOCAL, closing: Closing | None = None) -> None:
+    def __init__(self, app: ASGIApp, hosts: Collection[str] = LOCAL, shutdown: Shutdown | None = None) -> None:
         self.app, self.hosts = app, frozenset(host.lower() for host in hosts)
-        self._closing, self._peers = closing or Closing(), Counter[str]()
+        self._shutdown, self._peers = shutdown or Shutdown(), Counter[str]()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a refused request, pass on all others."""
@@ -122,11 +122,11 @@ class Guard:
                 await send(message)
 
         work = asyncio.ensure_future(self.app(scope, pace.receive, send_unless_late))
-        end = asyncio.ensure_future(self._closing.wait())
+        end = asyncio.ensure_future(self._shutdown.wait())
         try:
             await asyncio.wait((work, end), return_when=asyncio.FIRST_COMPLETED)
             if not work.done():
-                raise Closing.refusal()
+                raise Shutdown.refusal()
             await work
         finally:
             work.cancel()

@@ -22,7 +22,7 @@ from mphil.system import cores
 from mphil.tables.delimited import open_bytes
 from mphil.tables.parquet import parquet_file
 from mphil.tables.pass_through import open_source
-from mphil.tables.pool import Crew
+from mphil.tables.pool import WorkerPool
 from mphil.tables.xlsx import unpacked_bytes
 
 State = Literal["uploading", "waiting", "running", "done", "failed"]
@@ -84,12 +84,12 @@ class Job:
         """Make the work on it end soon."""
         self._stopped.set()
 
-    def run(self, predictor: Predictor, crew: Crew) -> None:
+    def run(self, predictor: Predictor, pool: WorkerPool) -> None:
         """Answer all rows; whatever goes wrong is told by `state` and `error`."""
         try:
             self._advance(0)
             self.state = "running"
-            self._screen(predictor, crew)
+            self._screen(predictor, pool)
             self.state = "done"
         except JobStopped:
             self.state, self.error = "failed", "it was cancelled"
@@ -104,7 +104,7 @@ class Job:
             if self._stopped.is_set():
                 self.answers.unlink(missing_ok=True)
 
-    def _screen(self, predictor: Predictor, crew: Crew) -> None:
+    def _screen(self, predictor: Predictor, pool: WorkerPool) -> None:
         reading = predictor.bundle.config.molecules
         assert reading is not None
         check_unpacked(self.source)
@@ -119,7 +119,7 @@ class Job:
             self.source,
             self.answers,
             column=source.column,
-            workers=crew,
+            workers=pool,
             progress=False,
             watch=self._advance,
         )
@@ -151,7 +151,7 @@ class Jobs(AbstractContextManager["Jobs"]):
     def __init__(self, predictor: Predictor, *, workers: int | None = None) -> None:
         self._predictor = predictor
         self._folder = Scratch()
-        self._crew = Crew(workers or cores())
+        self._pool = WorkerPool(workers or cores())
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="mphil-jobs")
         self._jobs: dict[str, Job] = {}
         # A process takes a second to begin; the first file need not wait for it.
@@ -159,7 +159,7 @@ class Jobs(AbstractContextManager["Jobs"]):
 
     def _warm_up(self) -> None:
         job, options = self._predictor.reading
-        self._crew.begin(job, [""], options).finish()
+        self._pool.begin(job, [""], options).finish()
 
     def __iter__(self) -> Iterator[Job]:
         return iter(self._jobs.values())
@@ -182,7 +182,7 @@ class Jobs(AbstractContextManager["Jobs"]):
     def start(self, job: Job) -> None:
         """Begin with a file that has arrived, as soon as those before it are done."""
         job.state = "waiting"
-        self._thread.submit(job.run, self._predictor, self._crew)
+        self._thread.submit(job.run, self._predictor, self._pool)
 
     def ahead(self, job: Job) -> int:
         """How many files come before this one."""
@@ -215,7 +215,7 @@ class Jobs(AbstractContextManager["Jobs"]):
         for job in self:
             job.stop()
         self._thread.shutdown(wait=False, cancel_futures=True)
-        self._crew.__exit__(*exception)
+        self._pool.__exit__(*exception)
         self._thread.shutdown()
         self._folder.close()
 

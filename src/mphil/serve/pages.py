@@ -13,7 +13,7 @@ from mphil.pages.map import molecule_map
 from mphil.pages.palette import stylesheet
 from mphil.pages.template import page, resource
 from mphil.serve import answers
-from mphil.serve.api import DeskOf, JobOf, PageNumber, ResultsOf, check_page
+from mphil.serve.api import JobOf, PageNumber, ResultsOf, ServiceOf, check_page
 from mphil.serve.deadline import in_time
 from mphil.serve.operations import operations_page
 from mphil.serve.refusal import Refusal
@@ -56,18 +56,18 @@ async def sphere_map(
     request: Request,
     job: JobOf,
     results: ResultsOf,
-    desk: DeskOf,
+    service: ServiceOf,
     number: Annotated[PageNumber, Query(alias="page")] = 1,
     target: str | None = None,
 ) -> HTMLResponse:
     """The molecules of a page of answers on the sphere, among those of training."""
     check_page(results, number)
-    task = desk.task(target)
+    task = service.task(target)
 
     def draw() -> str:
-        explained = answers.explained_page(desk, job, results, number)
+        explained = answers.explained_page(service, job, results, number)
         labels = answers.labels_of(results, number, explained)
-        around = desk.surroundings(task)
+        around = service.surroundings(task)
         view = around.map(explained.new_molecules(task, around.levels), labels)
         return page(
             "map",
@@ -77,13 +77,13 @@ async def sphere_map(
             map=None if view is None else molecule_map(view, identifier="sphere"),
         )
 
-    return HTMLResponse(await in_time(request, desk.ask(draw)), headers={"content-security-policy": INSIDE})
+    return HTMLResponse(await in_time(request, service.ask(draw)), headers={"content-security-policy": INSIDE})
 
 
 @router.get("/card")
-async def card(desk: DeskOf) -> HTMLResponse:
+async def card(service: ServiceOf) -> HTMLResponse:
     """The model card of the bundle."""
-    text = desk.predictor.bundle.card
+    text = service.predictor.bundle.card
     if not text:
         raise Refusal(404, "the bundle has no card", "train it again to get one")
     return HTMLResponse(text, headers={"content-security-policy": CARD})

@@ -10,9 +10,9 @@ import uvicorn
 from mphil.errors import UsageError
 from mphil.model.predictor import Predictor
 from mphil.serve.app import create_app
-from mphil.serve.closing import Closing
 from mphil.serve.connection import Connection
 from mphil.serve.guard import EVERYWHERE, LOCAL
+from mphil.serve.shutdown import Shutdown
 
 GRACE_SECONDS = 3
 """How long answers that are under way may take once the server is to end; after that they are 503."""
@@ -53,15 +53,15 @@ def serve(
             timeout_graceful_shutdown=2 * GRACE_SECONDS,
         )
         address = _address("127.0.0.1" if host in EVERYWHERE else host, listener.getsockname()[1])
-        Server(config, lambda: ready(address), app.state.closing).run(sockets=[listener])
+        Server(config, lambda: ready(address), app.state.shutdown).run(sockets=[listener])
 
 
 class Server(uvicorn.Server):
     """A server that says when it listens, and gives requests in flight some time at its end."""
 
-    def __init__(self, config: uvicorn.Config, ready: Callable[[], object], closing: Closing) -> None:
+    def __init__(self, config: uvicorn.Config, ready: Callable[[], object], shutdown: Shutdown) -> None:
         super().__init__(config)
-        self._ready, self._closing = ready, closing
+        self._ready, self._shutdown = ready, shutdown
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
@@ -69,7 +69,7 @@ class Server(uvicorn.Server):
             self._ready()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        self._closing.begin(GRACE_SECONDS)
+        self._shutdown.begin(GRACE_SECONDS)
         await super().shutdown(sockets)
 
 

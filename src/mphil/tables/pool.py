@@ -54,8 +54,8 @@ def run(
     """
     if workers is None:
         workers = cores() if len(rows) > SMALL else 0
-    with Crew(min(workers, -(-len(rows) // CHUNK))) as crew:
-        return crew.begin(job, rows, options).finish(advance)
+    with WorkerPool(min(workers, -(-len(rows) // CHUNK))) as pool:
+        return pool.begin(job, rows, options).finish(advance)
 
 
 @dataclass(frozen=True)
@@ -79,15 +79,15 @@ class Work:
         return join(batches, self.sizes)
 
 
-class Crew(AbstractContextManager["Crew"]):
+class WorkerPool(AbstractContextManager["WorkerPool"]):
     """Processes that read rows for as long as the block runs; with no workers the work is done in this process.
 
     Args:
         workers: how many.
 
     Example:
-        >>> with Crew(0) as crew:
-        ...     crew.begin("scaffolds", ["CCO", "C C"], {"lenient": False}).finish().issues[0].status
+        >>> with WorkerPool(0) as pool:
+        ...     pool.begin("scaffolds", ["CCO", "C C"], {"lenient": False}).finish().issues[0].status
         'whitespace'
     """
 

@@ -11,7 +11,7 @@ from mphil.errors import DataError
 from mphil.serve import jobs as module
 from mphil.serve.jobs import Job, Jobs, check_unpacked, shown_name, suffix_of
 from mphil.serve.refusal import Refusal
-from mphil.tables.pool import Crew
+from mphil.tables.pool import WorkerPool
 from tests.served import predictor
 
 TABLE = "smiles,id\nCCO,a\nC C,b\nc1ccccc1,c\n"
@@ -23,9 +23,9 @@ def model():
 
 
 @pytest.fixture
-def crew():
-    with Crew(0) as crew:
-        yield crew
+def pool():
+    with WorkerPool(0) as pool:
+        yield pool
 
 
 def job(folder, text=TABLE, name="table.csv", column=None):
@@ -34,9 +34,9 @@ def job(folder, text=TABLE, name="table.csv", column=None):
     return found
 
 
-def test_a_file_ends_with_an_answer_for_every_row(tmp_path, model, crew):
+def test_a_file_ends_with_an_answer_for_every_row(tmp_path, model, pool):
     found = job(tmp_path)
-    found.run(model, crew)
+    found.run(model, pool)
 
     assert (found.state, found.error, found.done) == ("done", "", 3)
     assert found.summary.answered == 2
@@ -53,26 +53,26 @@ def test_a_file_ends_with_an_answer_for_every_row(tmp_path, model, crew):
     [("", "assay.csv: the file is empty"), (b"\0\1\2" * 99, "assay.csv: holds binary data"), ("a,b\n1,2\n", "column")],
     ids=["empty", "binary", "no molecules"],
 )
-def test_a_file_that_cannot_be_read_fails_with_its_own_name(tmp_path, model, crew, text, error):
+def test_a_file_that_cannot_be_read_fails_with_its_own_name(tmp_path, model, pool, text, error):
     found = job(tmp_path, text, "C:\\fakepath\\assay.csv")
-    found.run(model, crew)
+    found.run(model, pool)
     assert found.state == "failed"
     assert error in found.error
     assert str(tmp_path) not in found.error
     assert list(tmp_path.iterdir()) == []
 
 
-def test_an_unknown_column_is_refused_with_a_suggestion(tmp_path, model, crew):
+def test_an_unknown_column_is_refused_with_a_suggestion(tmp_path, model, pool):
     found = job(tmp_path, column="smile")
-    found.run(model, crew)
+    found.run(model, pool)
     assert "did you mean smiles?" in found.error
 
 
 @pytest.mark.parametrize("known", [True, False], ids=["counted before", "counted on the way"])
-def test_too_many_rows(tmp_path, model, crew, monkeypatch, known):
+def test_too_many_rows(tmp_path, model, pool, monkeypatch, known):
     monkeypatch.setattr(module, "MAX_UPLOAD_ROWS", 2)
     found = job(tmp_path, TABLE if known else TABLE.replace("\n", "\r"))
-    found.run(model, crew)
+    found.run(model, pool)
     assert found.state == "failed"
     assert "rows" in found.error
     assert "`mphil predict BUNDLE FILE` takes files of any size" in found.error
@@ -111,9 +111,9 @@ def workbook(path):
     return path.read_bytes()
 
 
-def test_a_workbook_is_answered_like_its_table(tmp_path, model, crew):
+def test_a_workbook_is_answered_like_its_table(tmp_path, model, pool):
     found = job(tmp_path, workbook(tmp_path / "made.xlsx"), "assay.XLSX")
-    found.run(model, crew)
+    found.run(model, pool)
     assert (found.state, found.error) == ("done", "")
     assert [(row.name, row.cells["status"]) for row in found.results.page(1)] == [
         ("a", "ok"),
@@ -122,7 +122,7 @@ def test_a_workbook_is_answered_like_its_table(tmp_path, model, crew):
     ]
 
 
-def test_a_workbook_that_unpacks_to_much_is_refused(tmp_path, model, crew, monkeypatch):
+def test_a_workbook_that_unpacks_to_much_is_refused(tmp_path, model, pool, monkeypatch):
     monkeypatch.setattr(module, "MAX_UNPACKED_BYTES", 1_000)
     content = workbook(tmp_path / "made.xlsx")
     for text, error in (
@@ -130,15 +130,15 @@ def test_a_workbook_that_unpacks_to_much_is_refused(tmp_path, model, crew, monke
         (content[:900], "assay.xlsx: not a readable"),
     ):
         found = job(tmp_path, text, "assay.xlsx")
-        found.run(model, crew)
+        found.run(model, pool)
         assert found.state == "failed"
         assert found.error.startswith(error)
 
 
-def test_a_stopped_file_leaves_nothing(tmp_path, model, crew):
+def test_a_stopped_file_leaves_nothing(tmp_path, model, pool):
     found = job(tmp_path)
     found.stop()
-    found.run(model, crew)
+    found.run(model, pool)
     assert (found.state, found.done) == ("failed", 0)
     assert list(tmp_path.iterdir()) == []
 

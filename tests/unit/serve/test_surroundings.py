@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from mphil.serve.desk import Desk
+from mphil.serve.service import ModelService
 from mphil.serve.surroundings import Surroundings
 from tests.served import predictor
 
@@ -16,9 +16,9 @@ def model():
 
 
 @pytest.fixture(scope="module")
-def desk(model):
-    with Desk(model) as desk:
-        yield desk
+def service(model):
+    with ModelService(model) as service:
+        yield service
 
 
 def test_near_prototypes_are_those_with_the_smallest_angle(model):
@@ -42,9 +42,9 @@ def test_near_prototypes_are_those_with_the_smallest_angle(model):
         assert (one.molecule in model.bundle.references.smiles) == (one.members > 0)
 
 
-def test_the_map_holds_training_molecules_ours_and_the_stars(model, desk):
-    explained = desk.explain(["CCO", "C C", "c1ccccc1"], parts=False)
-    view = desk.surroundings(0).map(explained.new_molecules(0), ["row 1, a", "row 3, b"])
+def test_the_map_holds_training_molecules_ours_and_the_stars(model, service):
+    explained = service.explain(["CCO", "C C", "c1ccccc1"], parts=False)
+    view = service.surroundings(0).map(explained.new_molecules(0), ["row 1, a", "row 3, b"])
 
     known = int(np.isfinite(model.bundle.references.labels[:, 0]).sum())
     stars = model.method.bank()[0].shape[0] * model.method.bank()[0].shape[1]
@@ -72,12 +72,12 @@ def test_a_model_that_places_nothing_has_no_map_and_no_prototypes(model):
     bare.bundle = replace(model.bundle, references=empty)
     around = Surroundings(bare, 0)
     assert around.near(np.empty(0, np.float32)) == []
-    with Desk(predictor()) as desk:
-        assert around.map(desk.explain(["CCO"], parts=False).new_molecules(0), ["a"]) is None
+    with ModelService(predictor()) as service:
+        assert around.map(service.explain(["CCO"], parts=False).new_molecules(0), ["a"]) is None
 
 
-def test_glowing_atoms_are_those_of_the_full_explanation(desk):
-    quick, full = (desk.explain(["OCC", "c1ccccc1C(=O)O"], parts=parts) for parts in (False, True))
+def test_glowing_atoms_are_those_of_the_full_explanation(service):
+    quick, full = (service.explain(["OCC", "c1ccccc1C(=O)O"], parts=parts) for parts in (False, True))
     assert quick.rows == full.rows == (0, 1)
     assert [one.seen for one in quick.explanations] == [one.seen for one in full.explanations]
     for one, other in zip(quick.explanations, full.explanations, strict=True):
@@ -86,16 +86,16 @@ def test_glowing_atoms_are_those_of_the_full_explanation(desk):
     assert full.explanations[1].substructures
 
 
-def test_a_page_is_explained_once(desk):
+def test_a_page_is_explained_once(service):
     asked = []
 
     def molecules():
         asked.append(1)
         return ["CCO"]
 
-    first = desk.explained_page("key", molecules)
-    assert desk.explained_page("key", molecules) is first
+    first = service.explained_page("key", molecules)
+    assert service.explained_page("key", molecules) is first
     for number in range(10):
-        desk.explained_page(number, molecules)
-    assert desk.explained_page("key", molecules) is not first
+        service.explained_page(number, molecules)
+    assert service.explained_page("key", molecules) is not first
     assert len(asked) == 12

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import mphil.tables.pool as pool
-from mphil.tables.pool import Crew, ReadingWorker, run
+from mphil.tables.pool import ReadingWorker, WorkerPool, run
 
 ROWS = ["CCO", "C C", "c1ccccc1", "", "[CH9]", "C[C@H](N)C(=O)O", "O"] * 30
 OPTIONS = {"schema": "good", "lenient": False}
@@ -125,10 +125,10 @@ def test_a_closed_worker_starts_nothing():
 @pytest.mark.usefixtures("small_chunks")
 def test_a_crew_answers_again_and_again_in_any_order(deadly):
     expected = run("graphs", ROWS[:50], OPTIONS, workers=0)
-    with Crew(2) as crew:
-        works = [crew.begin("graphs", ROWS[:50], OPTIONS) for _ in range(3)]
+    with WorkerPool(2) as pool:
+        works = [pool.begin("graphs", ROWS[:50], OPTIONS) for _ in range(3)]
         for work in reversed(works):
             assert_same(work.finish(), expected)
-        assert_same(crew.begin("graphs", [], OPTIONS).finish(), run("graphs", [], OPTIONS, workers=0))
+        assert_same(pool.begin("graphs", [], OPTIONS).finish(), run("graphs", [], OPTIONS, workers=0))
         assert len(deadly) == 2
     assert all(process.poll() is not None for process in deadly)

@@ -20,7 +20,7 @@ from mphil.system import cores
 from mphil.tables.column_names import free_names
 from mphil.tables.graph_folders import open_graphs
 from mphil.tables.pass_through import Piece, TableSource, open_source
-from mphil.tables.pool import Crew, Work
+from mphil.tables.pool import Work, WorkerPool
 from mphil.tables.write import Writer, open_writer, output_kind
 from mphil.trust.ood import VERDICTS
 
@@ -76,7 +76,7 @@ def screen_file(
     column: str | None = None,
     sheet: str = "",
     weighted: bool = False,
-    workers: int | Crew | None = None,
+    workers: int | WorkerPool | None = None,
     progress: bool = True,
     watch: Advance = lambda rows: None,
 ) -> Summary:
@@ -91,7 +91,7 @@ def screen_file(
         column: of the molecules; that of training, or found, when absent.
         sheet: of a workbook; the first that has rows when empty.
         weighted: also give conformal sets that are weighted for how the first rows of the table are drawn.
-        workers: processes that read molecules, or a crew of them; None chooses by the number of rows and cores.
+        workers: processes that read molecules, or a pool of them; None chooses by the number of rows and cores.
         progress: show a bar when there is a terminal.
         watch: told after every piece how many rows more are done; what it raises ends the work.
 
@@ -142,7 +142,7 @@ def _screen(
     source: TableSource,
     writer: Writer,
     summary: Summary,
-    workers: int | Crew | None,
+    workers: int | WorkerPool | None,
     watchers: Sequence[Advance],
 ) -> int:
     """Read, ask and write; returns the bytes that were not UTF-8."""
@@ -152,8 +152,8 @@ def _screen(
         # A process takes a second to begin: not for a file that is read by then.
         workers = cores() if len(beginning) > 1 else 0
     recoded = 0
-    with nullcontext(workers) if isinstance(workers, Crew) else Crew(workers) as crew:
-        for piece, work in _read_ahead(predictor, crew, chain(beginning, pieces)):
+    with nullcontext(workers) if isinstance(workers, WorkerPool) else WorkerPool(workers) as pool:
+        for piece, work in _read_ahead(predictor, pool, chain(beginning, pieces)):
             answers = _answer(predictor, piece, work)
             writer.write(piece.columns, list(answers.columns().values()))
             summary.add(answers)
@@ -163,13 +163,13 @@ def _screen(
     return recoded
 
 
-def _read_ahead(predictor: Predictor, crew: Crew, pieces: Iterator[Piece]) -> Iterator[tuple[Piece, Work]]:
+def _read_ahead(predictor: Predictor, pool: WorkerPool, pieces: Iterator[Piece]) -> Iterator[tuple[Piece, Work]]:
     """Every piece in order, with the next ones being read already."""
     job, options = predictor.reading
     waiting: deque[tuple[Piece, Work]] = deque()
     for piece in pieces:
         rows = ["" if row in piece.problems else text for row, text in enumerate(cleaned(piece.smiles))]
-        waiting.append((piece, crew.begin(job, rows, options)))
+        waiting.append((piece, pool.begin(job, rows, options)))
         if len(waiting) > AHEAD:
             yield waiting.popleft()
     yield from waiting

@@ -7,7 +7,7 @@ import asyncio
 from mphil.serve.refusal import Refusal
 
 
-class Closing:
+class Shutdown:
     """Whether requests that are still in flight are to be given up."""
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""The model behind the counter: asked by one thread, with molecules read in a process of its own."""
+"""The model of a server: asked by one thread, with molecules read in a process of its own."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from mphil.model.predictor import Molecules, Predictions, Predictor, as_molecule
 from mphil.model.predictor.reading import cleaned
 from mphil.serve.refusal import Refusal
 from mphil.serve.surroundings import Surroundings
-from mphil.tables.pool import Crew
+from mphil.tables.pool import WorkerPool
 
 TRIAL = "CCO"
 """The molecule that shows that the model works."""
@@ -31,7 +31,7 @@ KEPT = 8
 Answer = TypeVar("Answer")
 
 
-class Desk(AbstractContextManager["Desk"]):
+class ModelService(AbstractContextManager["ModelService"]):
     """Answers requests one after the other, while the event loop goes on.
 
     Everything that touches the model runs in a single thread, so nothing needs a lock. Molecules are read by another
@@ -48,8 +48,8 @@ class Desk(AbstractContextManager["Desk"]):
 
     def __init__(self, predictor: Predictor) -> None:
         self.predictor, self.by, self.ready = predictor, ways(predictor.method)[0], False
-        self._crew = Crew(1)
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="mphil-desk")
+        self._pool = WorkerPool(1)
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="mphil-service")
         self._waiting = 0
         self._surroundings: dict[int, Surroundings] = {}
         self._pages: OrderedDict[object, ExplainedRows] = OrderedDict()
@@ -93,7 +93,7 @@ class Desk(AbstractContextManager["Desk"]):
     def read(self, smiles: Sequence[str]) -> Molecules:
         """Molecules as in training."""
         rows, (job, options) = cleaned(smiles), self.predictor.reading
-        return as_molecules(self._crew.begin(job, rows, options).finish(), len(rows), options["schema"])
+        return as_molecules(self._pool.begin(job, rows, options).finish(), len(rows), options["schema"])
 
     def predict(self, smiles: Sequence[str]) -> Predictions:
         """What the model says about molecules."""
@@ -146,7 +146,7 @@ class Desk(AbstractContextManager["Desk"]):
 
     def __exit__(self, *exception: object) -> None:
         self._thread.shutdown(wait=False, cancel_futures=True)
-        self._crew.__exit__(*exception)
+        self._pool.__exit__(*exception)
         self._thread.shutdown()
 
 
