@@ -9,12 +9,11 @@ ENV PATH=/opt/mphil/bin:$PATH PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
 ARG TORCH_INDEX=""
 COPY constraints.txt .
 RUN pip install -c constraints.txt ${TORCH_INDEX:+--index-url "$TORCH_INDEX"} torch
-COPY pyproject.toml README.md LICENSE ./
+# The loops of the fast path are compiled into the package: there is no C compiler where the image runs.
+RUN apt-get update && apt-get install --yes --no-install-recommends gcc libc6-dev
+COPY pyproject.toml setup.py README.md LICENSE ./
 COPY src src
 RUN pip install -c constraints.txt '.[serve]'
-# The loops of the fast path, for every level of x86-64 processors: there is no C compiler where the image runs.
-RUN apt-get update && apt-get install --yes --no-install-recommends gcc libc6-dev
-RUN python -m mphil.nn.fast.compiling
 
 FROM ${BASE}
 # What RDKit's drawings link to.

@@ -64,10 +64,12 @@ def test_versions_are_pinned_and_torch_can_be_for_the_cpu(steps):
 
 
 def test_the_loops_are_compiled_before_the_last_image_begins(steps):
-    built = steps.index(("RUN", "python -m mphil.nn.fast.compiling"))
+    """Where the package is installed there is a compiler, and setup.py, which uses it."""
+    built = next(place for place, (name, rest) in enumerate(steps) if name == "RUN" and "'.[serve]'" in rest)
     last = max(place for place, (name, _) in enumerate(steps) if name == "FROM")
     assert built < last
     assert any("gcc" in rest for name, rest in steps[:built] if name == "RUN")
+    assert any("setup.py" in rest.split() for name, rest in steps[:built] if name == "COPY")
     assert not any("MPHIL_FAST" in rest for rest in of(steps, "ENV"))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
 from itertools import islice
@@ -310,7 +310,13 @@ class Trainer:
             self.average.write_to(self.method)
         if self.average is not None or self.config.renormalise:
             order = self.loader.epoch(derive_seed(self.seed, "renormalise"), 0)
-            renormalise(self.method, islice(order, BATCHES))
+            renormalise(self.method, self._with_distractors(islice(order, BATCHES)))
+
+    def _with_distractors(self, batches: Iterable[Batch]) -> Iterator[Batch]:
+        """Without them the statistics would be of other graphs than the weights were trained on."""
+        generator = torch.Generator().manual_seed(derive_seed(self.seed, _of_rank("renormalise")))
+        for batch in batches:
+            yield add_distractors(batch, self.config.distract, generator) if self.config.distract else batch
 
     @contextmanager
     def _settled(self) -> Iterator[None]:

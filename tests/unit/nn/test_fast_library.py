@@ -196,6 +196,25 @@ def test_a_package_with_libraries_needs_neither_compiler_nor_cache(file, fresh, 
         compiling.build_package()
 
 
+@available
+def test_a_package_is_as_trusted_as_its_python(file, fresh, monkeypatch, tmp_path):
+    """It may be installed by an administrator, or where a group can write; a damaged library is still not loaded."""
+    copying_compiler(file.rename(tmp_path / "kept.so"), monkeypatch)
+    shutil.rmtree(fresh)
+    monkeypatch.setattr(compiling, "FOLDER", Path(shutil.copytree(compiling.FOLDER, tmp_path / "package")))
+    compiling.build_package()
+    without_compiler(monkeypatch)
+    packaged = compiling.packaged_file("float", compiling.level())
+    give_away(packaged, monkeypatch)
+    packaged.chmod(0o775)
+    packaged.parent.chmod(0o775)
+    assert ask_again().reason == f"compiled, {packaged}"
+    damaged = bytearray(packaged.read_bytes())
+    damaged[len(damaged) // 2] ^= 1
+    packaged.write_bytes(damaged)
+    assert "no C compiler" in ask_again().reason
+
+
 @pytest.mark.parametrize(
     ("flags", "machine", "level"),
     [

@@ -264,6 +264,18 @@ class TestRenormalise:
 
 
 class TestTransforms:
+    def test_statistics_are_of_graphs_as_in_training(self, motif):
+        """Weights that were trained beside distractors are no good with the statistics of graphs alone."""
+        running = {}
+        for share in (0.0, 1.0):
+            trainer = trainer_of(motif, epochs=1, renormalise=True, distract=share)
+            seen = []
+            predict = trainer.method.predict
+            trainer.method.predict = lambda batch, seen=seen, predict=predict: seen.append(batch) or predict(batch)
+            with trainer._settled():
+                running[share] = [int(batch.ptr[-1]) for batch in seen]
+        assert running[1.0] == [2 * nodes for nodes in running[0.0]]
+
     @pytest.mark.parametrize(
         ("setting", "value", "stream", "transform"),
         [("edge_drop", 0.6, "edges", drop_edges), ("distract", 0.7, "distractors", add_distractors)],

@@ -1,7 +1,7 @@
 """From C sources to a shared library: for the processor at hand, or for the packages that are installed elsewhere.
 
-`python -m mphil.nn.fast.compiling` builds the libraries of an installed package once for all of its users, one for each
-level of x86-64 processors; nothing has to be compiled where the package then runs.
+Wheels hold a library for each level of x86-64 processors; `python -m mphil.nn.fast.compiling` builds them for a package
+that was installed without. Nothing has to be compiled where the package then runs.
 """
 
 from __future__ import annotations
@@ -110,8 +110,11 @@ def level() -> str | None:
     return next((name for name, needed in LEVELS.items() if has.issuperset(needed.split())), None)
 
 
-def build_package() -> list[Path]:
-    """Build the libraries of the installed package for all levels, replacing older ones.
+def build_package(folder: Path | None = None) -> list[Path]:
+    """Build the libraries of a package for all levels, replacing older ones.
+
+    Args:
+        folder: where they go; None = into the package that this is.
 
     Raises:
         CompileError: there is no compiler, or it refuses.
@@ -119,14 +122,14 @@ def build_package() -> list[Path]:
     using = compiler()
     if using is None:
         raise CompileError("there is no C compiler (install gcc, or set CC)")
-    folder = FOLDER / PACKAGED
+    folder = folder or FOLDER / PACKAGED
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(mode=0o755)
     made = []
     with tempfile.TemporaryDirectory(dir=folder) as draft:
         for precision in PRECISIONS:
             for architecture in LEVELS:
-                file = packaged_file(precision, architecture)
+                file = folder / packaged_file(precision, architecture).name
                 put_in_place(compile_library(using, precision, Path(draft) / "kernels.so", architecture), file)
                 file.chmod(0o755)
                 checksum(file).chmod(0o644)
