@@ -141,11 +141,6 @@ class Suite(Settings):
         return {FULL: Budget()} | self.budgets
 
     @property
-    def different_budgets(self) -> list[str]:
-        """Their names, without `full` where the suite has the same under a name of its own."""
-        return [name for name in self.all_budgets if name != FULL or Budget() not in self.budgets.values()]
-
-    @property
     def size(self) -> int:
         """How many cells it has under its usual budget."""
         seeds = self.all_budgets[self.budget].seeds or self.seeds

@@ -298,6 +298,16 @@ class TestBelonging:
         assert as_dict(detail(sheet(found), BASIS))["erm"]["best OOD val"] == "63.0 (3.6)"
         assert unused(SUITE, Request(), found) == []
 
+    def test_a_cell_that_costs_the_same_under_two_budgets_is_shown_once(self, tmp_path):
+        suite = tmp_path / "table.toml"
+        suite.write_text(TEXT + f'[budgets.real]\n[budgets.real.per."{SIZE}"]\nepochs = 2\n')
+        stored(tmp_path, [record(CELLS["erm", BASIS, 0])])
+        found = make_document([str(suite)], tmp_path, Request()).chapters
+        assert [one.name for one in found if one.name.startswith("table")] == ["table-full"]
+        stored(tmp_path, [record(expand(parse_suite("table", suite.read_text()), Request("real"))[-1])])
+        found = make_document([str(suite)], tmp_path, Request()).chapters
+        assert [one.name for one in found if one.name.startswith("table")] == ["table-full", "table-real"]
+
     def test_other_data_are_named_and_left_out(self):
         found = records()
         found[0] = found[0] | {"data_digest": "other"}

@@ -107,8 +107,10 @@ class Sheet:
         return Counter(record.get("code", "") for record in records)
 
     @property
-    def has_records(self) -> bool:
-        return any(entry.records or entry.state in ("refused", "failed") for entry in self.entries.values())
+    def contents(self) -> set[object]:
+        """What there is to show: the cells of its records, and the places where a method refused or failed."""
+        records = {record["cell"] for entry in self.entries.values() for record in entry.records}
+        return records | {place for place, entry in self.entries.items() if entry.state in ("refused", "failed")}
 
 
 def fill(suite: Suite, request: Request, records: Sequence[Record], failures: Sequence[Record] = ()) -> Sheet:

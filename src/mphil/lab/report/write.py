@@ -77,13 +77,20 @@ def make_document(names: Sequence[str], folder: Path, request: Request, against:
     for suite in _suites(names, found):
         failures, broken = failures_of(suite, folder)
         problems += broken + unused(suite, request, found)
-        for budget in [request.budget] if request.budget else suite.different_budgets:
+        shown: set[object] = set()
+        for budget in [request.budget] if request.budget else _usual_first(suite):
             sheet = fill(suite, replace(request, budget=budget), found, failures)
-            if sheet.has_records or (names and budget == suite.budget):
+            # A cell that costs the same under two budgets is one cell, and belongs to the usual one.
+            if sheet.contents - shown or (names and budget == suite.budget):
+                shown |= sheet.contents
                 base = against[0] if against and against[0] in sheet.rows else sheet.against
                 sheets.append(replace(sheet, against=base))
     chapters = [*_standing(sheets, against), *map(make_chapter, sheets)]
     return Document(chapters, list(dict.fromkeys(problems)), cards(sheets))
+
+
+def _usual_first(suite: Suite) -> list[str]:
+    return sorted(suite.all_budgets, key=lambda name: name != suite.budget)
 
 
 def _standing(sheets: Sequence[Sheet], against: Sequence[str]) -> list[Chapter]:
