@@ -24,8 +24,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from mphil.nn.fast import library
 from mphil.nn.fast.aggregate import plain_aggregate
+from mphil.nn.fast.compiling import compile_library, compiler
+from mphil.nn.fast.loops import Loops
 from speed import in_turns, machine
 
 RESULTS = Path(__file__).parent / "results" / "compile_choice.jsonl"
@@ -92,23 +93,23 @@ def torch_operations() -> Way:
 
 
 def c_through_ctypes() -> Way:
-    using = library.compiler()
+    using = compiler()
     if using is None:
         raise ImportError("there is no C compiler")
     with tempfile.TemporaryDirectory() as folder:
-        loops = library._open(library._compile(using, "float", Path(folder)))
+        loops = Loops(ctypes.CDLL(str(compile_library(using, "float", Path(folder) / "kernels.so"))), "float")
     return lambda given: _call(loops, given)
 
 
-def _call(loops: ctypes.CDLL, given: Given) -> tuple[Tensor, Tensor]:
+def _call(loops: Loops, given: Given) -> tuple[Tensor, Tensor]:
     h, source, target, bond, code, grad = given
     out, grad_h = torch.empty_like(h), torch.zeros_like(h)
     grad_bond = None if bond is None else torch.zeros_like(bond)
     (n, width), bonds = h.shape, 0 if bond is None else len(bond)
-    fixed = [library.address(t) for t in (h, source, target, None, bond, code, None)]
-    loops.aggregate(library.address(out), *fixed, n, n, len(source), bonds, width)
-    first = map(library.address, (grad_h, grad_bond, None, grad))
-    loops.aggregate_backward(*first, *fixed, width, n, n, len(source), width)
+    common = {"h": h, "source": source, "target": target, "own": None, "bond": bond, "code": code, "weight": None}
+    common |= {"rows": n, "sources": n, "edges": len(source), "width": width}
+    loops.aggregate(out=out, bonds=bonds, **common)
+    loops.aggregate_backward(grad_h=grad_h, grad_bond=grad_bond, grad_weight=None, grad=grad, stride=width, **common)
     return out, grad_h
 
 

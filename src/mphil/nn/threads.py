@@ -50,11 +50,11 @@ def shared_loops(threads: int, like: Tensor) -> Iterator[None]:
     if library is None:
         yield
         return
-    before = library.set_threads(threads)
+    before = library.set_threads(threads=threads)
     try:
         yield
     finally:
-        library.set_threads(before)
+        library.set_threads(threads=before)
 
 
 @contextmanager

@@ -76,8 +76,15 @@ def _compiled(rows: Words, references: Words) -> tuple[NDArray[np.int64], Floats
     if library is None:
         return None
     index, best = np.empty(len(rows), np.int64), np.empty(len(rows))
-    addresses = (array.ctypes.data for array in (index, best, rows, references))
-    refused = library.nearest(*addresses, len(rows), len(references), rows.shape[1])
+    refused = library.nearest(
+        index=index,
+        best=best,
+        rows=rows,
+        references=references,
+        n=len(rows),
+        m=len(references),
+        words=rows.shape[1],
+    )
     return None if refused else (index, best)
 
 

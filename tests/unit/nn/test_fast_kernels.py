@@ -304,9 +304,9 @@ def test_compiled_product(dtype, rows, depth, columns, turned, biased, summed):
     around = torch.full((rows, columns + 2), 7.0, dtype=dtype)
     out = around[:, :columns]
     sums = torch.full((depth + 1,), 7.0, dtype=dtype) if summed else None
-    addresses = [None if t is None else t.data_ptr() for t in (out, left, right, bias, sums)]
-    strides = (out.stride(0), left.stride(0), *right.stride())
-    assert kernels(left).product(*addresses, *strides, rows, depth, columns) == 0
+    strides = {"out_stride": out.stride(0), "a_stride": left.stride(0), "step": right.stride(0)}
+    sizes = {"column": right.stride(1), "rows": rows, "depth": depth, "columns": columns}
+    assert kernels(left).product(out=out, a=left, b=right, bias=bias, sums=sums, **strides, **sizes) == 0
     expected = left.double() @ right.double() + (0 if bias is None else bias.double())
     tolerance = TOLERANCE[dtype] * max(1, depth) ** 0.5
     torch.testing.assert_close(out.double(), expected, rtol=0, atol=tolerance)

@@ -134,17 +134,17 @@ class TestNumber:
         library = kernels(LIKE)
         seen = []
         with shared_loops(3, LIKE):
-            other = threading.Thread(target=lambda: seen.append(library.set_threads(1)))
+            other = threading.Thread(target=lambda: seen.append(library.set_threads(threads=1)))
             other.start()
             other.join()
             with pytest.raises(ValueError, match="wrong"), shared_loops(2, LIKE):
                 raise ValueError("wrong")
-            seen.append(library.set_threads(3))
-        assert [*seen, library.set_threads(1)] == [1, 3, 1]
+            seen.append(library.set_threads(threads=3))
+        assert [*seen, library.set_threads(threads=1)] == [1, 3, 1]
 
     def test_nothing_happens_without_compiled_loops(self):
         with shared_loops(2, torch.empty(0, dtype=torch.float16)):
-            assert kernels(LIKE).set_threads(1) == 1
+            assert kernels(LIKE).set_threads(threads=1) == 1
 
     @pytest.mark.parametrize(
         ("cores", "said", "usable"),

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from mphil.errors import DataError
-from mphil.nn.fast.library import address, dense_rows, kernels
+from mphil.nn.fast.library import dense_rows, kernels
 
 Gradients = tuple[Tensor | None, ...]
 
@@ -92,9 +92,20 @@ class _Aggregate(torch.autograd.Function):
     ) -> Tensor:
         given = h, source, target, own, bond, code, weight
         out = h.new_empty(h.shape if own is None else (own.shape[0], h.shape[1]))
-        bonds = 0 if bond is None else bond.shape[0]
         failed = kernels(h).aggregate(  # type: ignore[union-attr]
-            *map(address, (out, *given)), out.shape[0], h.shape[0], source.shape[0], bonds, h.shape[1]
+            out=out,
+            h=h,
+            source=source,
+            target=target,
+            own=own,
+            bond=bond,
+            code=code,
+            weight=weight,
+            rows=out.shape[0],
+            sources=h.shape[0],
+            edges=source.shape[0],
+            bonds=0 if bond is None else bond.shape[0],
+            width=h.shape[1],
         )
         if failed == -1:
             raise DataError("an edge joins nodes, or has a code, that do not exist; check edge_index and edge_attr")
@@ -108,13 +119,27 @@ class _Aggregate(torch.autograd.Function):
         given = ctx.saved_tensors
         if torch.is_grad_enabled():
             return differentiable_gradients(plain_aggregate, given, ctx.needs_input_grad, grad)
-        h, source, own, bond, weight = given[0], given[1], given[3], given[4], given[6]
+        h, source, target, own, bond, code, weight = given
         grad = dense_rows(grad)
         grad_h = torch.empty_like(h) if own is None else torch.zeros_like(h)
         grad_bond, grad_weight = (None if v is None else torch.zeros_like(v) for v in (bond, weight))
         if kernels(h).aggregate_backward(  # type: ignore[union-attr]
-            *map(address, (grad_h, grad_bond, grad_weight, grad, *given)),
-            *(grad.stride(0), grad.shape[0], h.shape[0], source.shape[0], h.shape[1]),
+            grad_h=grad_h,
+            grad_bond=grad_bond,
+            grad_weight=grad_weight,
+            grad=grad,
+            h=h,
+            source=source,
+            target=target,
+            own=own,
+            bond=bond,
+            code=code,
+            weight=weight,
+            stride=grad.stride(0),
+            rows=grad.shape[0],
+            sources=h.shape[0],
+            edges=source.shape[0],
+            width=h.shape[1],
         ):
             raise MemoryError("no room for the order of the edges")
         return grad_h, None, None, None, grad_bond, None, grad_weight

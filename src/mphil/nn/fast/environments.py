@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from mphil.errors import DataError
-from mphil.nn.fast.library import address, status
+from mphil.nn.fast.library import status
 
 WORTHWHILE = 0.9
 """Classes are used as long as there are at most so many for each node."""
@@ -115,7 +115,7 @@ def kinds(rows: Tensor) -> tuple[Tensor, Tensor]:
     kind, first = (torch.empty(len(rows), dtype=torch.long) for _ in range(2))
     library = status().library
     assert library is not None
-    found = library.kinds(*map(address, (kind, first, rows)), len(rows), rows.shape[1] * rows.element_size())
+    found = library.kinds(kind=kind, first=first, row=rows, rows=len(rows), bytes=rows.shape[1] * rows.element_size())
     if found < 0:
         raise MemoryError("no room for the table of kinds")
     return kind, first[:found].clone()
@@ -138,11 +138,19 @@ def classes(colour: Tensor, source: Tensor, target: Tensor, code: Tensor | None)
         >>> [part.tolist() for part in classes(torch.zeros(3, dtype=torch.long), *path, None)]
         [[0, 1, 0], [0, 1]]
     """
-    given = [None if v is None else v.contiguous() for v in (colour, source, target, code)]
     label, first = torch.empty_like(colour), torch.empty_like(colour)
     library = status().library
     assert library is not None
-    found = library.classes(*map(address, (label, first, *given)), len(colour), len(source))
+    found = library.classes(
+        label=label,
+        first=first,
+        colour=colour.contiguous(),
+        source=source.contiguous(),
+        target=target.contiguous(),
+        code=None if code is None else code.contiguous(),
+        nodes=len(colour),
+        edges=len(source),
+    )
     if found < 0:
         raise DataError("an edge joins nodes, or has a code, that do not exist; check edge_index and edge_attr")
     return label, first[:found].clone()

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from mphil.errors import DataError
 from mphil.nn.fast.aggregate import Gradients, differentiable_gradients
-from mphil.nn.fast.library import address, dense_rows, kernels
+from mphil.nn.fast.library import dense_rows, kernels
 from mphil.nn.fast.normalise import NO_STEPS, Steps
 
 EPS = 1e-5
@@ -83,10 +83,28 @@ class _ByGroup(torch.autograd.Function):
         source, target = (None, None) if ends is None else (ends[0].contiguous(), ends[1].contiguous())
         groups, width = len(start) - 1, values.shape[1]
         out, columns = values.new_empty(len(group), width), values.new_empty(groups, 2, width)
-        strides, rows = zip(*((0, 0) if v is None else (v.stride(0), len(v)) for v in (values, other)), strict=True)
+        strides = {
+            "first_stride": values.stride(0),
+            "second_stride": 0 if other is None else other.stride(0),
+        }
         failed = kernels(values).normalise_groups(  # type: ignore[union-attr]
-            *map(address, (out, columns, values, other, source, target, start, steps.draws)),
-            *(steps.least, steps.kept, steps.relu, EPS, *strides, *rows, groups, width),
+            out=out,
+            columns=columns,
+            first=values,
+            second=other,
+            source=source,
+            target=target,
+            start=start,
+            draws=steps.draws,
+            least=steps.least,
+            kept=steps.kept,
+            relu=steps.relu,
+            eps=EPS,
+            **strides,
+            first_rows=len(values),
+            second_rows=0 if other is None else len(other),
+            groups=groups,
+            width=width,
         )
         if failed:
             raise DataError("an edge joins nodes that do not exist; check edge_index") if failed == -1 else MemoryError
@@ -104,8 +122,23 @@ class _ByGroup(torch.autograd.Function):
         grad = dense_rows(grad)
         grad_values, grad_other = (None if v is None else torch.zeros(v.shape, dtype=v.dtype) for v in (values, other))
         if kernels(values).normalise_groups_backward(  # type: ignore[union-attr]
-            *map(address, (grad_values, grad_other, grad, columns, values, other, source, target, start, steps.draws)),
-            *(steps.least, steps.kept, steps.relu, grad.stride(0), *ctx.strides, len(start) - 1, values.shape[1]),
+            grad_first=grad_values,
+            grad_second=grad_other,
+            grad=grad,
+            columns=columns,
+            first=values,
+            second=other,
+            source=source,
+            target=target,
+            start=start,
+            draws=steps.draws,
+            least=steps.least,
+            kept=steps.kept,
+            relu=steps.relu,
+            stride=grad.stride(0),
+            **ctx.strides,
+            groups=len(start) - 1,
+            width=values.shape[1],
         ):
             raise MemoryError
         return grad_values, grad_other, None, None, None, None

@@ -10,7 +10,6 @@ import os
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -26,43 +25,23 @@ from mphil.nn.fast.compiling import (
     packaged_file,
     put_in_place,
 )
+from mphil.nn.fast.loops import Loops
 from mphil.nn.fast.trusted import Untrusted, load_library, open_folder, read_checked
 
 PRECISIONS = {torch.float32: "float", torch.float64: "double"}
 
 _LOG = logging.getLogger(__name__)
-_POINTER, _INTEGER, _REAL = ctypes.c_void_p, ctypes.c_int64, ctypes.c_double
-SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
-    "aggregate": (ctypes.c_int, [_POINTER] * 8 + [_INTEGER] * 5),
-    "aggregate_backward": (ctypes.c_int, [_POINTER] * 11 + [_INTEGER] * 5),
-    "statistics": (_REAL, [_POINTER] * 8 + [_REAL] * 2 + [_INTEGER] * 3),
-    "normalise": (ctypes.c_int, [_POINTER] * 5 + [_INTEGER, _REAL] + [_INTEGER] * 5),
-    "normalise_backward": (ctypes.c_int, [_POINTER] * 8 + [_INTEGER, _REAL, _INTEGER, _REAL] + [_INTEGER] * 5),
-    "normalise_groups": (ctypes.c_int, [_POINTER] * 8 + [_INTEGER, _REAL, _INTEGER, _REAL] + [_INTEGER] * 6),
-    "normalise_groups_backward": (ctypes.c_int, [_POINTER] * 10 + [_INTEGER, _REAL] + [_INTEGER] * 6),
-    "set_threads": (_INTEGER, [_INTEGER]),
-    "random_words": (None, [_POINTER] + [_INTEGER] * 2),
-    "products_pay": (ctypes.c_int, []),
-    "product": (ctypes.c_int, [_POINTER] * 5 + [_INTEGER] * 7),
-    "thin_product": (ctypes.c_int, [_POINTER] * 3 + [_INTEGER] * 5),
-    "thin_backward": (ctypes.c_int, [_POINTER] * 5 + [_INTEGER] * 6),
-    "perceptron": (_REAL, [_POINTER] * 14 + [_REAL] * 2 + [_INTEGER] * 7),
-    "perceptron_backward": (ctypes.c_int, [_POINTER] * 14 + [_REAL] + [_INTEGER] * 8),
-    "kinds": (ctypes.c_int64, [_POINTER] * 3 + [_INTEGER] * 2),
-    "classes": (ctypes.c_int64, [_POINTER] * 6 + [_INTEGER] * 2),
-    "nearest": (ctypes.c_int, [_POINTER] * 4 + [_INTEGER] * 3),
-}
 
 
 @dataclass(frozen=True)
 class Status:
     """What runs and why: the compiled library and the file it is in, or None and the reason."""
 
-    library: ctypes.CDLL | None
+    library: Loops | None
     reason: str
 
 
-def kernels(like: Tensor) -> ctypes.CDLL | None:
+def kernels(like: Tensor) -> Loops | None:
     """The compiled loops for tensors such as this one, or None when plain torch has to do."""
     precision = PRECISIONS.get(like.dtype) if like.is_cpu else None
     # Whoever traces a model, to export it, cannot look into a loop of ours.
@@ -103,11 +82,6 @@ def path_taken(device: str) -> str:
     return "compiled" if status().library is not None else f"pure torch, since {status().reason}"
 
 
-def address(tensor: Tensor | None) -> int | None:
-    """Where the numbers of a contiguous tensor are; None stands for a null pointer."""
-    return None if tensor is None else tensor.data_ptr()
-
-
 def dense_rows(matrix: Tensor) -> Tensor:
     """A matrix as the loops can take it: the numbers of a row side by side, rows at equal distances."""
     return matrix if matrix.stride(1) == 1 and matrix.stride(0) >= matrix.shape[1] else matrix.contiguous()
@@ -117,11 +91,11 @@ def _load(precision: str) -> Status:
     architecture, using = level(), compiler()
     name = native_name(precision, using)
     kept = cache_folder() / "kernels"
-    if architecture is not None and (found := _packaged(packaged_file(precision, architecture))) is not None:
+    if architecture is not None and (found := _packaged(packaged_file(precision, architecture), precision)) is not None:
         return found
     # Without a compiler, whatever one has made of these sources for this processor will do.
     for file in sorted(kept.glob(name)) if using is None else [kept / name]:
-        if (found := _found(file)) is not None:
+        if (found := _found(file, precision)) is not None:
             return found
     if using is None:
         raise CompileError("there is no C compiler (install gcc, or set CC)")
@@ -137,11 +111,11 @@ def _build_aside(using: str, precision: str, name: str) -> Status:
     file = Path(tempfile.gettempdir()) / f"mphil-{os.getuid()}" / "kernels" / name
     try:
         file.parent.parent.mkdir(exist_ok=True, mode=0o700)
-        return _found(file) or _build(using, precision, file)
+        return _found(file, precision) or _build(using, precision, file)
     except (Untrusted, OSError):
         with tempfile.TemporaryDirectory() as draft:
             library = load_library(compile_library(using, precision, Path(draft) / "kernels.so"))
-        return Status(_declare(library, file), "compiled for this process only")
+        return Status(_declare(library, file, precision), "compiled for this process only")
 
 
 def _build(using: str, precision: str, file: Path) -> Status:
@@ -150,22 +124,22 @@ def _build(using: str, precision: str, file: Path) -> Status:
         built = compile_library(using, precision, Path(draft) / "kernels.so")
         library = load_library(built)
         put_in_place(built, file)
-    return Status(_declare(library, file), f"compiled, {file}")
+    return Status(_declare(library, file, precision), f"compiled, {file}")
 
 
-def _packaged(file: Path) -> Status | None:
+def _packaged(file: Path, precision: str) -> Status | None:
     """A library that came with the package: whoever could change it could change this line too, so it is as trusted."""
     try:
         whole = hashlib.sha256(file.read_bytes()).hexdigest() == checksum(file).read_text()
         library = ctypes.CDLL(str(file)) if whole else None
     except OSError:
         return None
-    return None if library is None else Status(_declare(library, file), f"compiled, {file}")
+    return None if library is None else Status(_declare(library, file, precision), f"compiled, {file}")
 
 
-def _found(file: Path) -> Status | None:
+def _found(file: Path, precision: str) -> Status | None:
     library = _kept(file)
-    return None if library is None else Status(_declare(library, file), f"compiled, {file}")
+    return None if library is None else Status(_declare(library, file, precision), f"compiled, {file}")
 
 
 def _kept(file: Path) -> ctypes.CDLL | None:
@@ -179,15 +153,13 @@ def _kept(file: Path) -> ctypes.CDLL | None:
         return None
 
 
-def _declare(library: ctypes.CDLL | None, file: Path) -> ctypes.CDLL | None:
-    """Tell ctypes what our functions take.
+def _declare(library: ctypes.CDLL | None, file: Path, precision: str) -> Loops | None:
+    """The functions of a library, with what they take.
 
     Raises:
         CompileError: one of them is missing.
     """
-    for name, (result, arguments) in SIGNATURES.items():
-        function = getattr(library, name, None)
-        if function is None:
-            raise CompileError(f"{file} has no function {name!r}; remove the file, and it is built again")
-        function.restype, function.argtypes = result, arguments
-    return library
+    try:
+        return None if library is None else Loops(library, precision)
+    except AttributeError as error:
+        raise CompileError(f"{file} has {error}; remove the file, and it is built again") from None

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from mphil.nn.fast.aggregate import Gradients
-from mphil.nn.fast.library import address, dense_rows, kernels, products_pay
+from mphil.nn.fast.library import dense_rows, kernels, products_pay
 
 ALIGNMENT = 32
 """Bytes of a vector register. Products whose rows begin in the middle of one (a width of 300) cost a third more."""
@@ -36,8 +36,18 @@ def product(left: Tensor, right: Tensor, bias: Tensor | None = None, sums: Tenso
         return torch.mm(left, right, out=out) if bias is None else torch.addmm(bias, left, right, out=out)
     left = dense_rows(left)
     if kernels(left).product(  # type: ignore[union-attr]
-        *map(address, (out, left, right, bias, sums)),
-        *(out.stride(0), left.stride(0), *right.stride(), *left.shape, out.shape[1]),
+        out=out,
+        a=left,
+        b=right,
+        bias=bias,
+        sums=sums,
+        out_stride=out.stride(0),
+        a_stride=left.stride(0),
+        step=right.stride(0),
+        column=right.stride(1),
+        rows=left.shape[0],
+        depth=left.shape[1],
+        columns=out.shape[1],
     ):
         raise MemoryError("no room for the panels of a product")
     return out
@@ -86,7 +96,14 @@ class _ThinLinear(torch.autograd.Function):
         ctx.save_for_backward(x, weight)
         x, out = dense_rows(x), aligned(x.shape[0], weight.shape[0], x)
         if kernels(x).thin_product(  # type: ignore[union-attr]
-            *map(address, (out, x, weight)), out.stride(0), x.stride(0), *x.shape, weight.shape[0]
+            out=out,
+            x=x,
+            weight=weight,
+            out_stride=out.stride(0),
+            stride=x.stride(0),
+            rows=x.shape[0],
+            depth=x.shape[1],
+            columns=weight.shape[0],
         ):
             raise MemoryError("no room for the panels of a product")
         return out
@@ -99,8 +116,17 @@ class _ThinLinear(torch.autograd.Function):
         x, grad, grad_weight = dense_rows(x), dense_rows(grad), torch.empty_like(weight)
         grad_x = aligned(x.shape[0], x.shape[1], x)
         if kernels(x).thin_backward(  # type: ignore[union-attr]
-            *map(address, (grad_x, grad_weight, grad, x, weight)),
-            *(grad_x.stride(0), grad.stride(0), x.stride(0), *x.shape, weight.shape[0]),
+            grad_x=grad_x,
+            grad_weight=grad_weight,
+            grad=grad,
+            x=x,
+            weight=weight,
+            grad_x_stride=grad_x.stride(0),
+            grad_stride=grad.stride(0),
+            stride=x.stride(0),
+            rows=x.shape[0],
+            depth=x.shape[1],
+            columns=weight.shape[0],
         ):
             raise MemoryError("no room for the panels of a product")
         return grad_x, grad_weight

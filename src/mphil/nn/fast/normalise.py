@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from mphil.nn.fast.aggregate import Gradients, differentiable_gradients
-from mphil.nn.fast.library import address, dense_rows, kernels
+from mphil.nn.fast.library import dense_rows, kernels
 
 
 @dataclass(frozen=True)
@@ -29,6 +29,17 @@ class Steps:
     draws: Tensor | None = None
     least: int = 0
     kept: float = 1.0
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """As the loops take them."""
+        return {
+            "relu": self.relu,
+            "expand": self.expand,
+            "draws": self.draws,
+            "least": self.least,
+            "kept": self.kept,
+        }
 
     def __call__(self, h: Tensor) -> Tensor:
         """Take the steps in torch: (n_rows, width) -> (n_nodes, width)."""
@@ -67,8 +78,14 @@ def scaled(x: Tensor, columns: Tensor, steps: Steps) -> Tensor:
     x = dense_rows(x.detach())
     out = x.new_empty(x.shape if steps.expand is None else (steps.expand.shape[0], x.shape[1]))
     if kernels(x).normalise(  # type: ignore[union-attr]
-        *map(address, (out, x, columns, steps.expand, steps.draws)),
-        *(steps.least, steps.kept, steps.relu, x.stride(0), out.shape[0], *x.shape),
+        out=out,
+        x=x,
+        columns=columns,
+        **steps.arguments,
+        stride=x.stride(0),
+        nodes=out.shape[0],
+        rows=x.shape[0],
+        width=x.shape[1],
     ):
         raise IndexError("a node has a class that does not exist")
     return out
@@ -112,10 +129,20 @@ class Standardisation:
         x = dense_rows(x)
         self.counts, self.steps, self.eps = counts, steps, norm.eps
         self.columns = x.new_empty(4, x.shape[1])
-        state = norm.running_mean, norm.running_variance, norm.batches
         self.total = kernels(x).statistics(  # type: ignore[union-attr]
-            *map(address, (self.columns, *state, x, weight, bias, counts)),
-            *(norm.eps, norm.momentum, x.stride(0), *x.shape),
+            columns=self.columns,
+            running_mean=norm.running_mean,
+            running_variance=norm.running_variance,
+            batches=norm.batches,
+            x=x,
+            weight=weight,
+            bias=bias,
+            count=counts,
+            eps=norm.eps,
+            momentum=norm.momentum,
+            stride=x.stride(0),
+            rows=x.shape[0],
+            width=x.shape[1],
         )
         if self.total < 0:
             raise MemoryError("no room for the sums of the columns")
@@ -129,8 +156,19 @@ class Standardisation:
         grad_x = x.new_empty(x.shape) if steps.expand is None else x.new_zeros(x.shape)
         grad_affine = x.new_empty(2, x.shape[1])
         if kernels(x).normalise_backward(  # type: ignore[union-attr]
-            *map(address, (grad_x, grad_affine, grad, x, self.columns, self.counts, steps.expand, steps.draws)),
-            *(steps.least, steps.kept, steps.relu, self.total, grad.stride(0), x.stride(0), grad.shape[0], *x.shape),
+            grad_x=grad_x,
+            grad_affine=grad_affine,
+            grad=grad,
+            x=x,
+            columns=self.columns,
+            count=self.counts,
+            **steps.arguments,
+            total=self.total,
+            back_stride=grad.stride(0),
+            stride=x.stride(0),
+            nodes=grad.shape[0],
+            rows=x.shape[0],
+            width=x.shape[1],
         ):
             raise MemoryError("no room for the sums of the columns")
         grad_weight, grad_bias = grad_affine.unbind()

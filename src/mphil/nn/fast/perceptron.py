@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from mphil.nn.fast.aggregate import Gradients, differentiable_gradients
-from mphil.nn.fast.library import address, dense_rows, kernels
+from mphil.nn.fast.library import dense_rows, kernels
 from mphil.nn.fast.linear import aligned
 from mphil.nn.fast.normalise import NO_STEPS, Norm, Standardisation, Steps, plain_standardised
 
@@ -91,13 +91,30 @@ def _forward(
     """
     x, width = dense_rows(x), last.shape[1]
     out = aligned(x.shape[0], last.shape[0], x)
-    given = (None, None, None) if first is None else (x, first, first_bias)
-    running = (None,) * 3 if norm is None else (norm.running_mean, norm.running_variance, norm.batches)
     total = kernels(x).perceptron(  # type: ignore[union-attr]
-        *map(address, (out, hidden, columns, *running, *given, last, last_bias, *affine, counts)),
-        *((0.0, 0.0) if norm is None else (norm.eps, norm.momentum)),
-        *(out.stride(0), width if hidden is None else hidden.stride(0), x.stride(0)),
-        *(x.shape[0], 0 if first is None else x.shape[1], width, last.shape[0]),
+        out=out,
+        hidden=hidden,
+        columns=columns,
+        running_mean=None if norm is None else norm.running_mean,
+        running_variance=None if norm is None else norm.running_variance,
+        batches=None if norm is None else norm.batches,
+        x=None if first is None else x,
+        first=first,
+        first_bias=None if first is None else first_bias,
+        last=last,
+        last_bias=last_bias,
+        weight=affine[0],
+        bias=affine[1],
+        count=counts,
+        eps=0.0 if norm is None else norm.eps,
+        momentum=0.0 if norm is None else norm.momentum,
+        out_stride=out.stride(0),
+        stride=width if hidden is None else hidden.stride(0),
+        x_stride=x.stride(0),
+        rows=x.shape[0],
+        before=0 if first is None else x.shape[1],
+        width=width,
+        after=last.shape[0],
     )
     if total < 0:
         raise MemoryError("no room for the bands of a hidden layer")
@@ -157,11 +174,30 @@ class _Perceptron(torch.autograd.Function):
         grad_first = None if first is None else torch.zeros_like(first)
         grad_first_bias, grad_last_bias = x.new_zeros(width), x.new_zeros(after)
         grad_last, grad_affine = torch.empty_like(last), x.new_empty(2, width)
-        pointers = (grad_x, grad_hidden, grad_first, grad_first_bias, grad_last, grad_last_bias, grad_affine)
         if kernels(x).perceptron_backward(  # type: ignore[union-attr]
-            *map(address, (*pointers, grad, x, hidden, ctx.columns, first, last, ctx.counts)),
-            *(ctx.total, 0 if grad_x is None else grad_x.stride(0), grad.stride(0), hidden.stride(0), x.stride(0)),
-            *(x.shape[0], before, width, after),
+            grad_x=grad_x,
+            grad_hidden=grad_hidden,
+            grad_first=grad_first,
+            grad_first_bias=grad_first_bias,
+            grad_last=grad_last,
+            grad_last_bias=grad_last_bias,
+            grad_affine=grad_affine,
+            grad=grad,
+            x=x,
+            hidden=hidden,
+            columns=ctx.columns,
+            first=first,
+            last=last,
+            count=ctx.counts,
+            total=ctx.total,
+            grad_x_stride=0 if grad_x is None else grad_x.stride(0),
+            grad_stride=grad.stride(0),
+            stride=hidden.stride(0),
+            x_stride=x.stride(0),
+            rows=x.shape[0],
+            before=before,
+            width=width,
+            after=after,
         ):
             raise MemoryError("no room for the bands of a hidden layer")
         grad_x = grad_hidden if first is None else grad_x

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from mphil.nn.fast.library import address, kernels
+from mphil.nn.fast.library import kernels
 
 STEP, FIRST, SECOND = (word - (1 << 64) for word in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB))
 """The constants of SplitMix64, as signed numbers."""
@@ -18,7 +18,7 @@ def random_words(n: int, like: Tensor) -> Tensor:
     if compiled is None:
         return plain_words(seed, n)
     words = seed.new_empty(n)
-    compiled.random_words(address(words), seed.item(), n)
+    compiled.random_words(out=words, seed=seed.item(), n=n)
     return words
 
 

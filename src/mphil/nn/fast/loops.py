@@ -1,0 +1,106 @@
+"""The functions of a compiled library, called with the names that their C source gives to the arguments."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+FOLDER = Path(__file__).parent
+HEADER = "kernels.h"
+"""Declares the functions that C sources call of each other, which are not for us."""
+_DEFINED = re.compile(r"^(int|double|void|int64_t) (\w+)\(([^)]*)\) \{", re.MULTILINE)
+_SCALARS = {"int64_t": ctypes.c_int64, "double": ctypes.c_double, "int": ctypes.c_int, "void": None}
+_NUMBERS = {"int64_t": torch.int64, "uint64_t": torch.int64, "int16_t": torch.int16, "double": torch.float64}
+"""What a pointer points to, by its C type: bytes when it is none of these."""
+_REAL = {"float": torch.float32, "double": torch.float64}
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """An argument of a C function: its name, its type, and whether it is an array of them."""
+
+    name: str
+    kind: str
+    array: bool
+
+
+@functools.cache
+def declared() -> dict[str, tuple[str, list[Parameter]]]:
+    """The functions that the sources define for us: name to the type of the result, and the arguments in their order.
+
+    Example:
+        >>> result, (seed, *_) = declared()["set_threads"]
+        >>> result, seed
+        ('int64_t', Parameter(name='threads', kind='int64_t', array=False))
+    """
+    among_themselves = (FOLDER / HEADER).read_text()
+    return {
+        name: (result, [_parameter(text) for text in given.split(",") if text != "void"])
+        for file in sorted(FOLDER.glob("*.c"))
+        for result, name, given in _DEFINED.findall(file.read_text())
+        if not re.search(rf"\b{name}\(", among_themselves)
+    }
+
+
+class Loops:
+    """The functions of a library as attributes. Arguments are given by name, arrays as tensors or numpy arrays.
+
+    A name that the C source does not have, one that is missing, and an array of other numbers are a `TypeError`; None
+    is a null pointer. Arrays must be contiguous as the function says.
+
+    Args:
+        library: with all functions of `declared`.
+        precision: `float` or `double`, what the sources call `real`.
+
+    Raises:
+        AttributeError: the library lacks a function.
+    """
+
+    def __init__(self, library: ctypes.CDLL, precision: str) -> None:
+        for name, (result, parameters) in declared().items():
+            function = getattr(library, name, None)
+            if function is None:
+                raise AttributeError(f"no function {name!r}")
+            setattr(self, name, _function(function, result, parameters, precision))
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        raise AttributeError(f"the loops have no {name!r}; they have {', '.join(declared())}")
+
+
+def _parameter(text: str) -> Parameter:
+    kind, name = re.fullmatch(r"\s*(?:const )?(?:unsigned )?(\w+) (?:\*(?:restrict )?)?(\w+)\s*", text).groups()  # type: ignore[union-attr]
+    return Parameter(name, kind, "*" in text)
+
+
+def _function(function: Any, result: str, parameters: list[Parameter], precision: str) -> Callable[..., Any]:
+    function.restype = _SCALARS[result]
+    function.argtypes = [ctypes.c_void_p if one.array else _SCALARS[one.kind] for one in parameters]
+    names = frozenset(one.name for one in parameters)
+    arrays = {one.name: _REAL[precision] if one.kind == "real" else _NUMBERS.get(one.kind) for one in parameters}
+    order = [(one.name, one.array, arrays[one.name]) for one in parameters]
+
+    def call(**given: Any) -> Any:
+        if given.keys() != names:
+            missing, strange = sorted(names - given.keys()), sorted(given.keys() - names)
+            raise TypeError(f"{function.__name__}: arguments {missing} are missing, {strange} are unknown")
+        return function(*[_address(given[name], numbers) if array else given[name] for name, array, numbers in order])
+
+    return call
+
+
+def _address(array: Any, numbers: torch.dtype | None) -> int | None:
+    """Where an array begins; None stands for a null pointer."""
+    if array is None:
+        return None
+    is_tensor = isinstance(array, Tensor)
+    if numbers not in (None, array.dtype if is_tensor else getattr(torch, array.dtype.name)):
+        raise TypeError(f"an array of {array.dtype} where the loops want {numbers}")
+    return int(array.data_ptr() if is_tensor else array.ctypes.data)
