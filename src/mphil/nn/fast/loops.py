@@ -84,23 +84,31 @@ def _function(function: Any, result: str, parameters: list[Parameter], precision
     function.restype = _SCALARS[result]
     function.argtypes = [ctypes.c_void_p if one.array else _SCALARS[one.kind] for one in parameters]
     names = frozenset(one.name for one in parameters)
-    arrays = {one.name: _REAL[precision] if one.kind == "real" else _NUMBERS.get(one.kind) for one in parameters}
-    order = [(one.name, one.array, arrays[one.name]) for one in parameters]
+    order = [(one.name, one.array, _numbers(one, precision)) for one in parameters]
 
     def call(**given: Any) -> Any:
         if given.keys() != names:
             missing, strange = sorted(names - given.keys()), sorted(given.keys() - names)
             raise TypeError(f"{function.__name__}: arguments {missing} are missing, {strange} are unknown")
-        return function(*[_address(given[name], numbers) if array else given[name] for name, array, numbers in order])
+        values = []
+        for name, array, numbers in order:
+            value = given[name]
+            values.append(_address(value, numbers) if array and value is not None else value)
+        return function(*values)
 
     return call
 
 
-def _address(array: Any, numbers: torch.dtype | None) -> int | None:
-    """Where an array begins; None stands for a null pointer."""
-    if array is None:
-        return None
-    is_tensor = isinstance(array, Tensor)
-    if numbers not in (None, array.dtype if is_tensor else getattr(torch, array.dtype.name)):
+def _numbers(parameter: Parameter, precision: str) -> torch.dtype | None:
+    return _REAL[precision] if parameter.kind == "real" else _NUMBERS.get(parameter.kind)
+
+
+def _address(array: Any, numbers: torch.dtype | None) -> int:
+    """Where an array begins."""
+    if isinstance(array, Tensor):
+        found, begins = array.dtype, array.data_ptr()
+    else:
+        found, begins = getattr(torch, array.dtype.name), array.ctypes.data
+    if numbers is not None and found is not numbers:
         raise TypeError(f"an array of {array.dtype} where the loops want {numbers}")
-    return int(array.data_ptr() if is_tensor else array.ctypes.data)
+    return int(begins)
