@@ -86,11 +86,8 @@ def assemble(
         trained: the members of a committee, which are then scored here; None when there is one model alone.
     """
     data, rule = prepared.data, prepared.rule
-    state = {} if run is None else chosen_weights(run, rule)
     score: Score = "tanimoto" if run is None else best_score(run.method, molecules=fingerprints is not None)
-    nothing = Trust(score, "", Calibration("none", data.task.kind, data.task.n_outputs))
-    empty = References(np.empty((0, 0), np.float32), np.empty((0, 0), np.float32), np.empty(0, np.int64))
-    draft = Bundle(_bundle_config(prepared, run), state, nothing, empty, {})
+    draft = _untested(prepared, run, score)
     held: Part = "id_val" if len(data.split.id_val) else "ood_val"
     asked = (*PARTS,) if trained else ("train", held, *TESTED)
     parts = {part: graphs for part, graphs in data.split if part in asked and len(graphs)}
@@ -105,17 +102,9 @@ def assemble(
         joined = join(predictor, data, outputs, labels, trained.features)
         draft = replace(draft, config=draft.config.model_copy(update={"committee": joined.committee}))
         outputs, scores, together = joined.outputs, joined.scores, joined.facts
-    train = data.split.train
-    references = References(
-        embeddings=outputs["train"].embedding,
-        labels=data.store.y[train].numpy(),
-        rows=data.store.index[train].numpy(),
-        fingerprints=None if fingerprints is None else fingerprints[train.numpy()],
-        smiles=None if data.store.smiles is None else [data.store.smiles[i] for i in train.tolist()],
-        names=_names(prepared.own, data.store.index[train].tolist()) if fingerprints is not None else None,
-    )
+    references = _references(prepared, outputs["train"].embedding, fingerprints)
     distances: dict[str, NDArray[np.float64]] = {
-        part: distance(score, outputs[part], references, data.task, _similarity(fingerprints, graphs, train))
+        part: distance(score, outputs[part], references, data.task, _similarity(fingerprints, graphs, data.split.train))
         for part, graphs in parts.items()
         if part in (held, *TESTED)
     }
@@ -145,6 +134,30 @@ def assemble(
     bundle = replace(draft, trust=trust, references=references, metrics=metrics, held_out=kept)
     card = card_page(bundle.config.model_dump(mode="json"), metrics, trust_values(trust), weights_digest(bundle.state))
     return replace(bundle, card=card)
+
+
+def _untested(prepared: Prepared, run: Run | None, score: Score) -> Bundle:
+    """A bundle that can predict, and knows nothing yet of what its answers are worth."""
+    task = prepared.data.task
+    state = {} if run is None else chosen_weights(run, prepared.rule)
+    nothing = Trust(score, "", Calibration("none", task.kind, task.n_outputs))
+    empty = References(np.empty((0, 0), np.float32), np.empty((0, 0), np.float32), np.empty(0, np.int64))
+    return Bundle(_bundle_config(prepared, run), state, nothing, empty, {})
+
+
+def _references(
+    prepared: Prepared, embeddings: NDArray[np.float32], fingerprints: NDArray[np.uint8] | None
+) -> References:
+    """What new molecules are compared with: the training part."""
+    store, train = prepared.data.store, prepared.data.split.train
+    return References(
+        embeddings=embeddings,
+        labels=store.y[train].numpy(),
+        rows=store.index[train].numpy(),
+        fingerprints=None if fingerprints is None else fingerprints[train.numpy()],
+        smiles=None if store.smiles is None else [store.smiles[i] for i in train.tolist()],
+        names=_names(prepared.own, store.index[train].tolist()) if fingerprints is not None else None,
+    )
 
 
 def _worth(
