@@ -13,7 +13,8 @@ RUN pip install -c constraints.txt ${TORCH_INDEX:+--index-url "$TORCH_INDEX"} to
 RUN apt-get update && apt-get install --yes --no-install-recommends gcc libc6-dev
 COPY pyproject.toml setup.py README.md LICENSE ./
 COPY src src
-RUN pip install -c constraints.txt '.[serve]'
+RUN pip install -c constraints.txt '.[serve]' \
+    && python -c "from mphil.nn.fast.library import path_taken; assert 'packaged' in path_taken('cpu'), path_taken('cpu')"
 
 FROM ${BASE}
 # What RDKit's drawings link to.

@@ -322,8 +322,8 @@ def tool() -> str:
         "in no mean and no rank. Ranks are of the columns, 1 the best; a part whose labels are all alike is not "
         "scored.\n",
         tool_report() + "\n",
-        "Calibration error of the committee in ten bins, of all tables. On a hundred rows it would not be 0 if every "
-        "probability were true: what it would be then stands beside it.\n",
+        "Calibration error of the committee in ten bins, of all tables. On a few hundred rows it would not be 0 if "
+        "every probability were true: what it would be then is in the next column.\n",
         tool_calibration() + "\n",
         "Records: [product.jsonl](../../benchmarks/results/product.jsonl), each with its command, seed, versions, "
         "machine and state of the code.\n\n    python benchmarks/product.py\n",

@@ -65,11 +65,13 @@ def run(
     suite: Annotated[str, typer.Argument(help="Name of a suite (see `mphil lab list`), or a TOML file of your own.")],
     budget: Annotated[str | None, typer.Option(help="Name of a budget. (default: the suite's)")] = None,
     set_: Sets = None,
-    seeds: Annotated[list[str] | None, typer.Option(help="Seeds, such as 0,1,2. (default: the budget's)")] = None,
-    methods: Annotated[
-        list[str] | None, typer.Option(help="Rows or methods, such as erm,mphil. (default: all)")
+    seeds: Annotated[
+        list[str] | None, typer.Option(help="Such as 0,1,2; may be repeated. (default: the budget's)")
     ] = None,
-    benchmarks: Annotated[list[str] | None, typer.Option(help="Benchmarks of the suite. (default: all)")] = None,
+    methods: Annotated[
+        list[str] | None, typer.Option(help="Rows or methods: erm,mphil; may be repeated. (default: all)")
+    ] = None,
+    benchmarks: Annotated[list[str] | None, typer.Option(help="Of the suite; may be repeated. (default: all)")] = None,
     tuned: Annotated[Path | None, typer.Option(help="Folder with tuned settings, METHOD-BENCHMARK.toml.")] = None,
     jobs: Jobs = None,
     engine: EngineName = "local",

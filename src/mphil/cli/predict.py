@@ -94,8 +94,8 @@ def predict(
     }
     for option, value in said.items():
         if value is not None and option not in _TAKEN[kind]:
-            remedy = f"what you gave is {kind}" if given else "none was given"
-            raise UsageError(f"{option} goes with {_takers(option)}; {remedy}")
+            found = f"you gave {kind}" if given else "none was given"
+            raise UsageError(f"{option} goes with {_takers(option)}; {found}")
     if file is None:
         if molecules:
             _predict_molecules(bundle, molecules, coverage, json=json)
@@ -109,7 +109,7 @@ def predict(
 
 
 _TAKEN = {
-    "a part of a benchmark": ("--part", "--out"),
+    "the benchmark of a bundle, without FILE": ("--part", "--out"),
     "molecules": ("--coverage",),
     "a file": ("--out", "--smiles", "--sheet", "--coverage", "--weighted", "--workers"),
     "a folder of tables": ("--out", "--smiles", "--workers", "--engine", "--address"),
@@ -120,7 +120,7 @@ _TAKEN = {
 
 def _kind(bundle: Path, file: Path | None, molecules: list[str]) -> str:
     if file is None:
-        return "molecules" if molecules else "a part of a benchmark"
+        return "molecules" if molecules else "the benchmark of a bundle, without FILE"
     if not file.is_dir():
         return "a file"
     return "a folder of tables" if _takes_molecules(bundle) else "a folder of graphs"

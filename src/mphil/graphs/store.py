@@ -302,7 +302,7 @@ class GraphStore:
 
 def pointer(counts: Tensor) -> Tensor:
     """Counts to offsets: (n,) -> (n + 1,), beginning with 0."""
-    ptr = torch.zeros(counts.numel() + 1, dtype=torch.long)
+    ptr = torch.zeros(counts.numel() + 1, dtype=torch.long, device=counts.device)
     torch.cumsum(counts, 0, out=ptr[1:])
     return ptr
 
@@ -312,7 +312,7 @@ def ranges(ptr: Tensor, items: Tensor) -> tuple[Tensor, Tensor]:
     start = ptr[items] - ptr[0]
     counts = ptr[items + 1] - ptr[items]
     offset = start - (counts.cumsum(0) - counts)
-    return torch.arange(int(counts.sum())) + offset.repeat_interleave(counts), counts
+    return torch.arange(int(counts.sum()), device=ptr.device) + offset.repeat_interleave(counts), counts
 
 
 def _rows(name: str, nodes: T, edges: T, graphs: T) -> T:

@@ -43,9 +43,9 @@ def drop_edges(batch: Batch, largest: float, generator: torch.Generator, untouch
 def add_distractors(batch: Batch, share: float, generator: torch.Generator) -> Batch:
     """Put a scrambled graph beside some of the graphs, as a component of its own.
 
-    A class that is a part of the graph is the same whatever stands beside it, and a scrambled graph has no part: what
-    it looks like must not count. The scrambled graph has the nodes of another graph of the batch; the ends of its edges
-    are paired anew, which keeps the degrees, and then `_scramble` removes some.
+    A class that is a part of the graph is the same whatever stands beside it. A prototype that also matches scrambled
+    graphs costs accuracy in training. The scrambled graph has the nodes of a graph of the batch, seldom of the same
+    one, and edges that `_scramble` makes of its edges.
 
     Args:
         batch: undirected graphs, which are left as they are.
@@ -84,9 +84,10 @@ def add_distractors(batch: Batch, share: float, generator: torch.Generator) -> B
 
 
 def _scramble(batch: Batch, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-    """Pair the ends of the edges of each graph anew, without self-loops or double edges; 70 % of the graphs lose more.
+    """Pair the ends of the edges of each graph anew, the end with the lower number with one with the higher number.
 
-    Those draw a rate from [0, 0.9], and each edge goes with this probability.
+    That keeps the degrees; then self-loops and double edges go. 70 % of the graphs lose more: they draw a rate from
+    [0, 0.9], and each edge goes with this probability.
 
     Returns:
         (2, n) ends of the new edges, each edge once, and (n,) the column of `edge_index` that it comes from.

@@ -182,7 +182,7 @@ class TestPredict:
     @pytest.mark.parametrize(
         ("arguments", "code", "text"),
         [
-            (["{bundle}", "CCO", "--out", "a.csv"], 2, "what you gave is molecules"),
+            (["{bundle}", "CCO", "--out", "a.csv"], 2, "you gave molecules"),
             (["{bundle}", "CCO", "{table}"], 2, "is a file; give one file or folder, or SMILES"),
             (["{bundle}"], 2, "say what to predict"),
             (["{bundle}", "--smiles", "CCO"], 2, "--smiles goes with a file or a folder of tables; none was given"),
@@ -197,7 +197,11 @@ class TestPredict:
             (["{bundle}", "{table}", "--engine", "ray"], 2, "--engine goes with a folder"),
             (["{run}", "{table}"], 2, "is no bundle"),
             (["{run}"], 2, "is no bundle and holds none"),
-            (["{bundle}", "{table}", "--part", "train"], 2, "--part goes with a part of a benchmark"),
+            (
+                ["{bundle}", "{table}", "--part", "train"],
+                2,
+                "--part goes with the benchmark of a bundle",
+            ),
             (["{table}"], 2, "first comes the folder of a bundle"),
             (["{table}", "{bundle}"], 2, "first comes the folder of a bundle"),
         ],

@@ -3,6 +3,7 @@
 import json
 import shlex
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
@@ -11,12 +12,16 @@ from mphil.benchmarks import benchmark
 from mphil.errors import UsageError
 from mphil.lab import cells as module
 from mphil.lab.cells import Cell, Request, expand
+from mphil.lab.records import RecordFile
+from mphil.lab.report.gather import unused
 from mphil.lab.settings import resolved, toml
 from mphil.lab.suite import load_suite, parse_suite, suite_names
 from mphil.lab.thinning import thin
 from mphil.methods.base import METHODS, resolve_hyperparameters
 from mphil.training.settings import merge, parse_assignment, split_assignment
 from tests.unit.lab.made import TINY, cells, tiny
+
+RESULTS = Path(__file__).parents[3] / "benchmarks" / "results"
 
 MORE = """
 [[variants]]
@@ -72,10 +77,11 @@ class TestExpansion:
         assert found["disc", "good-motif-basis"] == {"name": "disc"} | defaults
 
     def test_published_networks_where_there_are_any(self):
+        """Other rows have the readout and the dropout of the suite."""
         found = {(c.row, c.benchmark): c.settings for c in expand(load_suite("drugood"), Request(seeds=[0]))}
         ciga = found["ciga-v2", "drugood-ec50-assay"]
         assert (ciga["method"]["networks"], ciga["encoder"]["readout"]) == ("full", "sum")
-        assert found["erm", "drugood-ec50-assay"]["encoder"] == {}
+        assert ciga["encoder"].keys() > found["erm", "drugood-ec50-assay"]["encoder"].keys() == {"readout", "dropout"}
 
     def test_a_tuned_suite_takes_no_other_settings(self, tmp_path, monkeypatch):
         monkeypatch.setattr(module, "TUNED", tmp_path)
@@ -121,7 +127,18 @@ class TestExpansion:
         assert message in str(caught.value)
 
 
+RECORDED = [file for file in sorted(RESULTS.glob("*.jsonl")) if file.stem in suite_names()]
+
+
 class TestIdentity:
+    @pytest.mark.parametrize("file", RECORDED, ids=lambda file: file.stem)
+    def test_records_of_this_repository_are_still_of_their_cells(self, file):
+        """Whatever is added to the settings, a cell that does without it stays the same."""
+        records, problems = RecordFile(file).read()
+        assert problems == []
+        assert records
+        assert unused(load_suite(file.stem), Request(), records) == []
+
     def test_spelling_out_a_default_changes_nothing(self):
         assert one(sets=["train.lr=0.001", "benchmark.seed=0"]).id == one().id
 

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 import torch
 
+from mphil.nn.fast.compiling import FOLDER
 from mphil.nn.fast.library import kernels, status
-from mphil.nn.fast.loops import FOLDER, Loops, declared
+from mphil.nn.fast.loops import Loops, MissingFunction, declared
 
 compiled = pytest.mark.skipif(status().library is None, reason=status().reason)
 
@@ -62,7 +63,7 @@ class TestCalls:
     def test_functions_that_are_not_there(self):
         with pytest.raises(AttributeError, match="the loops have no 'produce'; they have .*aggregate"):
             kernels(torch.ones(1)).produce()
-        with pytest.raises(AttributeError, match="no function 'normalise_groups'"):
+        with pytest.raises(MissingFunction, match="no function 'normalise_groups'"):
             Loops(ctypes.CDLL(None), "float")
 
 

@@ -123,12 +123,12 @@ def test_a_closed_worker_starts_nothing():
 
 
 @pytest.mark.usefixtures("small_chunks")
-def test_a_crew_answers_again_and_again_in_any_order(deadly):
+def test_a_pool_answers_again_and_again_in_any_order(deadly):
     expected = run("graphs", ROWS[:50], OPTIONS, workers=0)
-    with WorkerPool(2) as pool:
-        works = [pool.begin("graphs", ROWS[:50], OPTIONS) for _ in range(3)]
+    with WorkerPool(2) as processes:
+        works = [processes.begin("graphs", ROWS[:50], OPTIONS) for _ in range(3)]
         for work in reversed(works):
             assert_same(work.finish(), expected)
-        assert_same(pool.begin("graphs", [], OPTIONS).finish(), run("graphs", [], OPTIONS, workers=0))
+        assert_same(processes.begin("graphs", [], OPTIONS).finish(), run("graphs", [], OPTIONS, workers=0))
         assert len(deadly) == 2
     assert all(process.poll() is not None for process in deadly)

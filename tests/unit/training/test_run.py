@@ -17,7 +17,7 @@ from mphil.nn.fast.library import path_taken
 from mphil.provenance import NUMERICS, code_digest, machine
 from mphil.training import run as run_module
 from mphil.training.checkpoint import Checkpoints
-from mphil.training.run import differences, execute, fingerprint, read_run_config
+from mphil.training.run import differences, drop_added, execute, fingerprint, read_run_config
 from mphil.training.saved import evaluate_run
 from mphil.training.settings import resolve
 
@@ -379,3 +379,16 @@ def test_a_run_goes_on_with_other_threads(several_bands, tmp_path):
     again = run(3, tmp_path / "cut", resume=True)
     assert weights_digest(again.method.state_dict()) == weights_digest(whole.method.state_dict())
     assert again.scores == whole.scores
+
+
+def test_settings_that_came_later_count_when_they_are_used(motif):
+    """At their default they leave the identity of earlier runs as it was."""
+    plain, _ = resolve({"method": {"name": "erm"}}, motif)
+    used = plain.model_copy(update={"train": plain.train.model_copy(update={"distract": 0.5})})
+    assert fingerprint(plain, motif) != fingerprint(used, motif)
+    for section, values in (("train", plain.train.model_dump()), ("benchmark", {"task": "", "graphs": 300})):
+        drop_added(values, section)
+        assert not {"distract", "task"} & values.keys()
+    values = used.train.model_dump()
+    drop_added(values, "train")
+    assert values["distract"] == 0.5

@@ -108,9 +108,10 @@ class Sheet:
 
     @property
     def contents(self) -> set[object]:
-        """What there is to show: the cells of its records, and the places where a method refused or failed."""
+        """What there is to show: the cells of its records, and where a method refused or failed, and why."""
         records = {record["cell"] for entry in self.entries.values() for record in entry.records}
-        return records | {place for place, entry in self.entries.items() if entry.state in ("refused", "failed")}
+        stopped = {(place, entry.note) for place, entry in self.entries.items() if entry.state in ("refused", "failed")}
+        return records | stopped
 
 
 def fill(suite: Suite, request: Request, records: Sequence[Record], failures: Sequence[Record] = ()) -> Sheet:

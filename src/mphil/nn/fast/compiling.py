@@ -27,6 +27,8 @@ LEVELS = {
     "x86-64": "",
 }
 """Architectures that packages are built for, the best first, with the instructions they need, as Linux names them."""
+X86_64 = ("x86_64", "AMD64")
+"""What systems call the architecture of `LEVELS`."""
 SECONDS = 60
 """How long the compiler may take on an idle machine; it needs a few."""
 
@@ -104,7 +106,7 @@ def packaged_file(precision: str, architecture: str) -> Path:
 
 def level() -> str | None:
     """The best of `LEVELS` that this processor has; None for processors of another family."""
-    if platform.machine() not in ("x86_64", "AMD64"):
+    if platform.machine() not in X86_64:
         return None
     has = set(_processor().split())
     return next((name for name, needed in LEVELS.items() if has.issuperset(needed.split())), None)

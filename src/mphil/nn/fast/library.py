@@ -25,7 +25,7 @@ from mphil.nn.fast.compiling import (
     packaged_file,
     put_in_place,
 )
-from mphil.nn.fast.loops import Loops
+from mphil.nn.fast.loops import Loops, MissingFunction
 from mphil.nn.fast.trusted import Untrusted, load_library, open_folder, read_checked
 
 PRECISIONS = {torch.float32: "float", torch.float64: "double"}
@@ -35,10 +35,17 @@ _LOG = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Status:
-    """What runs and why: the compiled library and the file it is in, or None and the reason."""
+    """What runs and why: the compiled library and the file it is in, or None and the reason.
+
+    Attributes:
+        library: its functions.
+        reason: which file it is in, or why there is none.
+        made: `here`, or for which processors it was packaged.
+    """
 
     library: Loops | None
     reason: str
+    made: str = "here"
 
 
 def kernels(like: Tensor) -> Loops | None:
@@ -71,7 +78,7 @@ def products_pay() -> bool:
 
 
 def path_taken(device: str) -> str:
-    """Which path training takes on a device, for records: `compiled`, or `pure torch, since ...`.
+    """Which path training takes on a device, for records: `compiled` (here, or packaged), or `pure torch, since ...`.
 
     Example:
         >>> path_taken("cuda:0")
@@ -79,7 +86,9 @@ def path_taken(device: str) -> str:
     """
     if device.partition(":")[0] != "cpu":
         return "pure torch, since the loops run on a CPU only"
-    return "compiled" if status().library is not None else f"pure torch, since {status().reason}"
+    if status().library is None:
+        return f"pure torch, since {status().reason}"
+    return "compiled" if status().made == "here" else f"compiled, {status().made}"
 
 
 def dense_rows(matrix: Tensor) -> Tensor:
@@ -91,7 +100,7 @@ def _load(precision: str) -> Status:
     architecture, using = level(), compiler()
     name = native_name(precision, using)
     kept = cache_folder() / "kernels"
-    if architecture is not None and (found := _packaged(packaged_file(precision, architecture), precision)) is not None:
+    if architecture is not None and (found := _packaged(precision, architecture)) is not None:
         return found
     # Without a compiler, whatever one has made of these sources for this processor will do.
     for file in sorted(kept.glob(name)) if using is None else [kept / name]:
@@ -127,14 +136,15 @@ def _build(using: str, precision: str, file: Path) -> Status:
     return Status(_declare(library, file, precision), f"compiled, {file}")
 
 
-def _packaged(file: Path, precision: str) -> Status | None:
+def _packaged(precision: str, architecture: str) -> Status | None:
     """A library that came with the package: whoever could change it could change this line too, so it is as trusted."""
+    file = packaged_file(precision, architecture)
     try:
-        whole = hashlib.sha256(file.read_bytes()).hexdigest() == checksum(file).read_text()
-        library = ctypes.CDLL(str(file)) if whole else None
-    except OSError:
+        whole = hashlib.sha256(file.read_bytes()).hexdigest().encode() == checksum(file).read_bytes()
+        library = _declare(ctypes.CDLL(str(file)), file, precision) if whole else None
+    except (OSError, CompileError):
         return None
-    return None if library is None else Status(_declare(library, file, precision), f"compiled, {file}")
+    return None if library is None else Status(library, f"compiled, {file}", f"packaged for {architecture}")
 
 
 def _found(file: Path, precision: str) -> Status | None:
@@ -161,5 +171,5 @@ def _declare(library: ctypes.CDLL | None, file: Path, precision: str) -> Loops |
     """
     try:
         return None if library is None else Loops(library, precision)
-    except AttributeError as error:
+    except MissingFunction as error:
         raise CompileError(f"{file} has {error}; remove the file, and it is built again") from None

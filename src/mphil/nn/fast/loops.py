@@ -7,13 +7,13 @@ import functools
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
-FOLDER = Path(__file__).parent
+from mphil.nn.fast import compiling
+
 HEADER = "kernels.h"
 """Declares the functions that C sources call of each other, which are not for us."""
 _DEFINED = re.compile(r"^(int|double|void|int64_t) (\w+)\(([^)]*)\) \{", re.MULTILINE)
@@ -37,38 +37,42 @@ def declared() -> dict[str, tuple[str, list[Parameter]]]:
     """The functions that the sources define for us: name to the type of the result, and the arguments in their order.
 
     Example:
-        >>> result, (seed, *_) = declared()["set_threads"]
-        >>> result, seed
+        >>> result, (threads,) = declared()["set_threads"]
+        >>> result, threads
         ('int64_t', Parameter(name='threads', kind='int64_t', array=False))
     """
-    among_themselves = (FOLDER / HEADER).read_text()
+    among_themselves = (compiling.FOLDER / HEADER).read_text()
     return {
         name: (result, [_parameter(text) for text in given.split(",") if text != "void"])
-        for file in sorted(FOLDER.glob("*.c"))
+        for file in sorted(compiling.FOLDER.glob("*.c"))
         for result, name, given in _DEFINED.findall(file.read_text())
         if not re.search(rf"\b{name}\(", among_themselves)
     }
+
+
+class MissingFunction(Exception):
+    """A library is not one of ours; the message completes "FILE has ..."."""
 
 
 class Loops:
     """The functions of a library as attributes. Arguments are given by name, arrays as tensors or numpy arrays.
 
     A name that the C source does not have, one that is missing, and an array of other numbers are a `TypeError`; None
-    is a null pointer. Arrays must be contiguous as the function says.
+    is a null pointer. Rows of an array must be contiguous, and as far apart as the arguments say.
 
     Args:
         library: with all functions of `declared`.
         precision: `float` or `double`, what the sources call `real`.
 
     Raises:
-        AttributeError: the library lacks a function.
+        MissingFunction: the library lacks one.
     """
 
     def __init__(self, library: ctypes.CDLL, precision: str) -> None:
         for name, (result, parameters) in declared().items():
             function = getattr(library, name, None)
             if function is None:
-                raise AttributeError(f"no function {name!r}")
+                raise MissingFunction(f"no function {name!r}")
             setattr(self, name, _function(function, result, parameters, precision))
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
@@ -76,8 +80,10 @@ class Loops:
 
 
 def _parameter(text: str) -> Parameter:
-    kind, name = re.fullmatch(r"\s*(?:const )?(?:unsigned )?(\w+) (?:\*(?:restrict )?)?(\w+)\s*", text).groups()  # type: ignore[union-attr]
-    return Parameter(name, kind, "*" in text)
+    found = re.fullmatch(r"\s*(?:const )?(?:unsigned )?(\w+) (?:\*(?:restrict )?)?(\w+)\s*", text)
+    if found is None:
+        raise ValueError(f"an argument of a loop is declared in a way that is not understood: {text.strip()!r}")
+    return Parameter(found[2], found[1], "*" in text)
 
 
 def _function(function: Any, result: str, parameters: list[Parameter], precision: str) -> Callable[..., Any]:

@@ -108,7 +108,7 @@ class TestCommand:
             (["CCO", "--coverage", "80"], "such as 0.8, not 80"),
             (["CCO", "--weighted"], "--weighted goes with a file"),
             (["CCO", "--sheet", "x"], "--sheet goes with a file"),
-            ([".", "--coverage", "0.8"], "what you gave is a folder of tables"),
+            ([".", "--coverage", "0.8"], "you gave a folder of tables"),
         ],
     )
     def test_mistakes(self, made, arguments, message):
