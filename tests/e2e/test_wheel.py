@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import zipfile
@@ -19,19 +20,29 @@ pytestmark = [
 ]
 
 
-@pytest.fixture(scope="module")
-def wheel(tmp_path_factory):
+def build(out, **environment):
     pytest.importorskip("setuptools", reason="builds without isolation, so setuptools must be installed")
-    out = tmp_path_factory.mktemp("wheel")
     source = out / "source"
     tracked = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
     for name in tracked:
         if name.startswith("src/") or "/" not in name:
             (source / name).parent.mkdir(parents=True, exist_ok=True)
             (source / name).write_bytes((ROOT / name).read_bytes())
-    build = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation", "-w", out, source]
-    subprocess.run(build, check=True)
+    command = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation", "-w", out, source]
+    subprocess.run(command, check=True, env=os.environ | environment)
     return next(out.glob("*.whl"))
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory):
+    return build(tmp_path_factory.mktemp("wheel"))
+
+
+def test_a_compiler_that_refuses_costs_the_libraries_alone(tmp_path):
+    made = build(tmp_path, CC="/bin/false")
+    names = zipfile.ZipFile(made).namelist()
+    assert "mphil/nn/fast/kernels.c" in names
+    assert not [name for name in names if "/built/" in name]
 
 
 def test_it_has_a_library_for_each_level_and_fits_any_python(wheel):
