@@ -50,7 +50,7 @@ def test_the_command_isolates_a_failure_and_saves_on_ctrl_c(tmp_path):
         process.send_signal(signal.SIGINT)
         told = process.communicate()[1]
     assert process.returncode == 130
-    assert told.endswith("stopped; everything so far is saved. The same command goes on from here.\n")
+    assert told.endswith("stopped; everything so far is saved. The same command continues from here.\n")
     assert "not a finite number" in json.loads(failed.read_text())["error"]
     assert ids(tmp_path / "results") == []
     saved = json.loads(next((tmp_path / "runs").glob("*/run/checkpoint/checkpoint.json")).read_text())["meta"]["at"]

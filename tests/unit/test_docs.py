@@ -73,6 +73,13 @@ def test_every_page_is_in_the_contents():
     assert sorted(listed) == sorted(there)
 
 
+def test_every_public_name_is_in_the_reference():
+    described = re.findall(
+        r"auto(?:function|class):: mphil\.(\w+)$", (ROOT / "docs/reference/api.md").read_text(), re.M
+    )
+    assert sorted(described) == sorted(mphil.__all__)
+
+
 @pytest.mark.slow
 def test_the_site_builds_without_a_warning(tmp_path):
     command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-b", "html", ROOT / "docs", tmp_path]

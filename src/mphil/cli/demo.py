@@ -31,7 +31,7 @@ def demo(
     try:
         finished = run_demo(out, seed=seed, epochs=epochs, graphs=graphs)
     except KeyboardInterrupt:
-        raise Stopped("stopped; everything so far is saved. The same command goes on from here.") from None
+        raise Stopped("stopped; everything so far is saved. The same command continues from here.") from None
     rows = []
     for run in finished.runs:
         for rule, chosen in run.result["selections"].items():

@@ -16,7 +16,7 @@ def add_to(app: typer.Typer) -> None:
 
 
 def doctor(json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False) -> None:
-    """Say which versions, cores and folders are in use, and whether the fast path runs."""
+    """Show versions, cores and folders in use, and whether the fast path runs."""
     facts = _facts()
     if json:
         show.as_json(facts)

@@ -25,7 +25,7 @@ def export(
     """Write the model part of a bundle for other programs: torch.export, or ONNX.
 
     The file takes the tensors of a batch of graphs and gives logits and embeddings. It is compared with the original on
-    training molecules first, and not written if they differ.
+    training molecules first, and not written if the outputs differ.
     """
     from mphil.model.export import export_model
     from mphil.model.predictor import load

@@ -19,12 +19,12 @@ def add_to(app: typer.Typer) -> None:
 
 def report(
     bundle: Annotated[Path, typer.Argument(help="Folder of a bundle, as `mphil train FILE` writes it.")],
-    out: Annotated[Path, typer.Option(help="File to write: Markdown or HTML, by its name.")] = Path("report.md"),
+    out: Annotated[Path, typer.Option(help="File to write: .md or .html.")] = Path("report.md"),
     json: Annotated[bool, typer.Option("--json", help="Print a summary as JSON.")] = False,
 ) -> None:
     """Write a report for regulators: the OECD principles for (Q)SAR models, with fields like those of a QMRF.
 
-    Fields are filled from the bundle; those that it cannot know are marked for the author.
+    Fields are filled from the bundle; those that the bundle does not contain are marked for the author.
     """
     from mphil.files import write_text
     from mphil.model.product.reporting import bundle_chapters

@@ -22,14 +22,14 @@ def serve(
     host: Annotated[str, typer.Option(help="Address to listen on. (default: this machine alone)")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 takes a free one.")] = 8765,
     allow_host: Annotated[
-        list[str] | None, typer.Option(help="Further name by which browsers may call the server; repeatable.")
+        list[str] | None, typer.Option(help="Further host name that browsers may use; may be repeated.")
     ] = None,
     open_page: Annotated[bool, typer.Option("--open", help="Open the page in the browser.")] = False,
     plugin: Plugins = None,
 ) -> None:
-    """Show a page on this machine: paste molecules or send a file, see answers, reasons, warnings and the map.
+    """Serve a page on this machine: paste molecules or send a file, see answers, reasons, warnings and the map.
 
-    Programs use the same address: /docs lists the operations. Nothing leaves this machine. Ctrl-C ends it.
+    Programs use the same address: /docs lists the operations. Nothing leaves this machine. Ctrl-C stops it.
     """
     try:
         from mphil.serve import serve as listen
@@ -43,10 +43,10 @@ def serve(
     for note in predictor.notes:
         typer.echo(f"note: {note}", err=True)
     if host not in LOCAL:
-        typer.echo(f"note: everybody who reaches {host} can use this page; there is no password", err=True)
+        typer.echo(f"note: anyone who can reach {host} can use this page; there is no password", err=True)
 
     def ready(address: str) -> None:
-        typer.echo(f"open this page: {address}   (Ctrl-C ends)")
+        typer.echo(f"open this page: {address}   (Ctrl-C stops the server)")
         if open_page:
             typer.launch(address)
 

@@ -17,7 +17,7 @@ def add_to(app: typer.Typer) -> None:
 
 def sign(
     bundle: Folder,
-    key: Annotated[Path, typer.Option(help="Your private key of OpenSSH, or the public one of a key in the agent.")],
+    key: Annotated[Path, typer.Option(help="Your OpenSSH private key, or the public key of one in the agent.")],
 ) -> None:
     """Sign a bundle with an SSH key, so that others can check that it comes from you."""
     from mphil.model.bundle.signature import sign_bundle
@@ -28,16 +28,16 @@ def sign(
 def verify(
     bundle: Folder,
     key: Annotated[
-        Path | None, typer.Option(help="Public key of OpenSSH of who must have signed it. (default: files only)")
+        Path | None, typer.Option(help="OpenSSH public key of the expected signer. (default: check the files only)")
     ] = None,
 ) -> None:
     """Check every file of a bundle, and who signed it."""
     from mphil.model.bundle.signature import is_signed, verify_bundle
 
     digest = verify_bundle(bundle, None if key is None else key.expanduser())
-    typer.echo(f"bundle: whole, sha256 {digest}")
+    typer.echo(f"bundle: complete and unchanged, sha256 {digest}")
     if key is not None:
-        typer.echo(f"signature: by the key in {key}")
+        typer.echo(f"signature: valid, by the key in {key}")
     elif is_signed(bundle):
         typer.echo("signature: present, not checked; --key PUBLIC_KEY checks whose it is")
     else:
