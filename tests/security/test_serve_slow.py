@@ -11,7 +11,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from mphil.serve import connection, guard, pace, run
+from mphil.serve import connection, guard, pace, run, waiting
 from mphil.serve.guard import Guard
 from mphil.serve.shutdown import Shutdown
 from tests.served import predictor, served
@@ -118,6 +118,36 @@ def test_health_is_told_however_much_is_going_on(client, monkeypatch, limit):
     assert refused.status == 503
     assert sorted(refused.json()) == ["error", "remedy"]
     assert [client.get(path).status for path in ("/healthz", "/readyz")] == [200, 200]
+
+
+@pytest.mark.promise("server under load")
+@pytest.mark.parametrize("first", [b"", HALF + b"\r\n"], ids=["a new connection", "a used one"])
+def test_a_full_queue_is_told_before_the_body_is_sent(client, monkeypatch, first):
+    monkeypatch.setattr(waiting, "MAX_WAITING_REQUESTS", 0)
+    with connect(client, first) as opened:
+        while first and not first.endswith(b'{"status":"up"}'):
+            first += opened.recv(4096)
+        opened.sendall(JSON)
+        answer = b""
+        while piece := opened.recv(4096):
+            answer += piece
+        head, _, body = answer.partition(b"\r\n\r\n")
+        assert head.startswith(b"HTTP/1.1 503 Service Unavailable\r\n")
+        assert b"\r\ncontent-security-policy: default-src 'none'" in head
+        assert sorted(json.loads(body)) == ["error", "remedy"]
+
+
+@pytest.mark.promise("server under load")
+def test_a_body_that_comes_behind_the_refusal_does_not_lose_it(client, monkeypatch):
+    """A closed end answers with a reset, at which a client forgets what it was told."""
+    monkeypatch.setattr(waiting, "MAX_WAITING_REQUESTS", 0)
+    with connect(client, JSON) as opened:
+        time.sleep(0.2)
+        for _ in range(10):
+            opened.sendall(b" " * 100)
+            time.sleep(0.01)
+        assert opened.recv(4096).startswith(b"HTTP/1.1 503")
+        assert opened.recv(64) == b""
 
 
 @pytest.mark.parametrize(("seconds", "status"), [(0.05, 200), (30.0, 503)])
