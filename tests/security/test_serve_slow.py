@@ -14,6 +14,7 @@ import pytest
 from mphil.serve import connection, guard, pace, run, waiting
 from mphil.serve.guard import Guard
 from mphil.serve.shutdown import Shutdown
+from tests.command import wait_until
 from tests.served import predictor, served
 
 pytestmark = pytest.mark.promise("server faults")
@@ -68,10 +69,35 @@ def test_a_head_that_trickles_is_given_up(client, monkeypatch):
 
 def test_a_peer_with_many_connections_loses_the_oldest(client, monkeypatch):
     monkeypatch.setattr(connection, "MAX_PEER_CONNECTIONS", 5)
+    monkeypatch.setattr(connection, "NEW_SECONDS", 0.0)
     with ExitStack() as stack:
         opened = [stack.enter_context(connect(client, HALF)) for _ in range(8)]
         assert client.get("/healthz").status == 200
         assert _is_closed(opened[0])
+
+
+def test_a_crowd_does_not_push_out_who_came_just_before_it(client, monkeypatch):
+    monkeypatch.setattr(connection, "MAX_PEER_CONNECTIONS", 5)
+    monkeypatch.setattr(connection, "NEW_SECONDS", 60.0)
+    with ExitStack() as stack:
+        first, *others = [stack.enter_context(connect(client, HALF)) for _ in range(9)]
+        first.sendall(b"\r\n")
+        assert first.recv(64).startswith(b"HTTP/1.1 200")
+        opened = [stack.enter_context(connect(client, HALF)) for _ in range(4)]
+        wait_until(lambda: any(_has_ended(one) for one in [*others, *opened]))
+
+
+def _has_ended(opened):
+    """Whether the other end has closed a connection, as far as it is known now."""
+    opened.setblocking(False)
+    try:
+        return opened.recv(64) == b""
+    except BlockingIOError:
+        return False
+    except ConnectionResetError:
+        return True
+    finally:
+        opened.settimeout(30)
 
 
 def _is_closed(opened):

@@ -14,15 +14,18 @@ from mphil.serve.refusal import Refusal
 QUEUES = "queues"
 """Under which name the state of the application has who waits, by path; see `mphil.serve.waiting`."""
 
+NEW_SECONDS = 0.5
+"""How long a connection is spared that has said nothing, unless its peer has twice as many as it may."""
+
 _ASKED = re.compile(rb"POST (/[a-z/]+) HTTP/1\.[01]\r\n")
 
 
 class Connection(H11Protocol):
     """A connection on which the head of each request has to arrive in time.
 
-    A peer with too many connections loses the oldest one that is not being answered. A new connection that asks for
-    something that too many wait for is told so after a look at its first line: to take its request apart would cost
-    many times as much, and under an overload nearly all requests end like this.
+    A peer with too many connections loses the oldest one that is not being answered and not quite new. A new connection
+    that asks for something that too many wait for is told so after a look at its first line: to take its request apart
+    would cost many times as much, and under an overload nearly all requests end like this.
     """
 
     _timer: asyncio.TimerHandle | None = None
@@ -38,8 +41,10 @@ class Connection(H11Protocol):
         if len(ours) > MAX_PEER_CONNECTIONS:
             idle = [other for other in ours if other is not self and not other.busy]
             oldest = min(idle, key=lambda other: other.begun, default=self)
-            oldest.transport.close()
-            self.connections.discard(oldest)
+            # A crowd is accepted before anything that it sends is read: who came just now has not been slow.
+            if self.begun - oldest.begun > NEW_SECONDS or len(ours) > 2 * MAX_PEER_CONNECTIONS:
+                oldest.transport.close()
+                self.connections.discard(oldest)
 
     @property
     def peer(self) -> str:
