@@ -73,7 +73,7 @@ def steps_done(folder):
 
 
 @pytest.mark.slow
-def test_twenty_kills(tmp_path):
+def test_twenty_kills(tmp_path, figure):
     """Ten times amid the start, ten times amid training; the numbers are those of runs that nobody disturbed."""
     text = TINY.replace("[0, 1]", "[0, 1, 2, 3, 4, 5]").replace("epochs = 1", f"epochs = {EPOCHS}")
     (tmp_path / "tiny.toml").write_text(text)
@@ -97,3 +97,4 @@ def test_twenty_kills(tmp_path):
     )
     (uncut,) = read_folder(tmp_path / "alone")[0]
     assert (cut["selections"], cut["history"]) == (uncut["selections"], uncut["history"])
+    figure("lab with real trainings: 20 kills, 6 runs, each recorded once, numbers as without kills")
