@@ -3,7 +3,7 @@
     OMP_NUM_THREADS=1 python benchmarks/train_clock.py TABLE.csv --target active --out RUN
 
 Its last line of output is JSON: processor seconds of all, of imports and of reading (the table, its molecules, the
-split, and everything that RDKit computes of them). Small tables are read in one process, which is the one that is timed.
+split, and everything that RDKit computes of them). Small tables are read in one process, the one that is timed.
 """
 
 from __future__ import annotations

@@ -221,7 +221,8 @@ def with_promises(page: str, records: list[dict[str, Any]]) -> str:
 
 def promises() -> list[dict[str, Any]]:
     """What full tests of promises have measured."""
-    return [json.loads(line) for line in (RECORDS / "promises.jsonl").read_text().splitlines()]
+    file = RECORDS / "promises.jsonl"
+    return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
 
 
 def faithfulness() -> str:
