@@ -4,8 +4,8 @@
     OMP_NUM_THREADS=1 python benchmarks/pretrain.py FOLDER --epochs 2 --width 64
 
 The encoder learns to predict the descriptors and the Morgan fingerprint that the tool's forest reads, for molecules of
-MUV, HIV, ToxCast and DrugOOD-IC50. Molecules of the tables of benchmarks/product.py are left out. Half an hour of one
-core, of which preparing is a fifth; FOLDER keeps what was prepared. Adds a line to results/pretraining.jsonl.
+MUV, HIV, ToxCast and DrugOOD-IC50. Molecules of the tables of benchmarks/product.py are left out. Twenty minutes of one
+core, of which preparing is a quarter; FOLDER keeps what was prepared. Adds a line to results/pretraining.jsonl.
 """
 
 from __future__ import annotations
@@ -150,7 +150,7 @@ def train(guess: Guess, store: GraphStore, values: Tensor, bits: Tensor, epochs:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--width", type=int, default=300)
+    parser.add_argument("--width", type=int, default=128)
     parser.add_argument("--layers", type=int, default=3)
     parser.add_argument("--epochs", type=int, default=12)
     given = parser.parse_args()

@@ -43,7 +43,7 @@ def committee(_, folder):
     words = [word for pair in pairs for word in ("--set", pair)]
 
     def work(out):
-        assert call("train", table, "--members", "2", "--no-baselines", *words, "--out", out).code == 0
+        assert call("train", table, "--members", "2", *words, "--out", out).code == 0
 
     return work
 

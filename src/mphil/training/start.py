@@ -6,6 +6,7 @@ import hashlib
 import json
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 from safetensors import SafetensorError
 from safetensors.torch import load
@@ -62,18 +63,28 @@ def read_start(encoder: EncoderConfig, start: str) -> dict[str, Tensor]:
     Raises:
         UsageError: the file is missing or damaged, or its weights are those of another encoder.
     """
-    content = start_bytes(start)
-    try:
-        weights = load(content)
-        header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
-        described = json.loads(header["__metadata__"]["encoder"])
-    except (SafetensorError, KeyError, TypeError, ValueError) as error:
-        raise UsageError(f"train.start={start}: not a file of pretrained weights ({error})") from error
-    check_shape(encoder, described, start)
+    check_shape(encoder, start_shape(start), start)
+    weights = load(start_bytes(start))
     return {name: value.float() if value.is_floating_point() else value for name, value in weights.items()}
 
 
-def check_shape(encoder: EncoderConfig, described: dict[str, object], start: str) -> None:
+def start_shape(start: str) -> dict[str, Any]:
+    """The settings `SHAPE` of the encoder that the weights are of.
+
+    Raises:
+        UsageError: the file is missing or damaged.
+    """
+    content = start_bytes(start)
+    try:
+        load(content)
+        header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
+        shape: dict[str, Any] = json.loads(header["__metadata__"]["encoder"])
+    except (SafetensorError, KeyError, TypeError, ValueError) as error:
+        raise UsageError(f"train.start={start}: not a file of pretrained weights ({error})") from error
+    return shape
+
+
+def check_shape(encoder: EncoderConfig, described: dict[str, Any], start: str) -> None:
     """Refuse weights of an encoder of another shape, naming the settings that differ."""
     mine = encoder.model_dump(mode="json", include=set(SHAPE))
     differ = [name for name in SHAPE if mine[name] != described.get(name)]

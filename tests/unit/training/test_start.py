@@ -8,6 +8,7 @@ from safetensors.torch import save_file
 from tests.toys import small_benchmark
 
 import mphil
+from mphil.benchmarks.own_data import ENCODER
 from mphil.chem.schema import GOOD
 from mphil.config import EncoderConfig
 from mphil.errors import UsageError
@@ -117,9 +118,11 @@ class TestRefusals:
             read_start(EncoderConfig(node=data.store.node_features, edge=data.store.edge_features), MOLECULES)
 
 
-def test_the_packaged_weights_fit_the_usual_encoder():
+def test_the_packaged_weights_fit_the_encoder_for_tables():
     encoder = EncoderConfig(
-        node=Features(GOOD.kind, GOOD.atom_sizes, GOOD.name), edge=Features(GOOD.kind, GOOD.bond_sizes, GOOD.name)
+        **ENCODER,
+        node=Features(GOOD.kind, GOOD.atom_sizes, GOOD.name),
+        edge=Features(GOOD.kind, GOOD.bond_sizes, GOOD.name),
     )
     method = build_method("erm", Task("binary", 1, "roc_auc"), encoder, {})
     start_from(method, encoder, MOLECULES)

@@ -28,7 +28,6 @@ from mphil.model.committee.fitting import TREE_KINDS, TREE_NAMES, TreeKind, fit_
 from mphil.model.committee.reading import read_features
 from mphil.model.committee.trees import Trees
 from mphil.model.product.beside import Beside
-from mphil.model.product.defaults import ENCODER, OTHER
 from mphil.progress import row_bar
 from mphil.training.checkpoint import Checkpoints
 from mphil.training.run import Run, execute
@@ -75,24 +74,12 @@ def check_members(members: int) -> None:
 def network_configs(config: RunConfig, members: int) -> list[RunConfig]:
     """The settings of so many networks: the method and ERM in turn, each time with the next seed.
 
-    Two methods make different mistakes, and the plain one is what people compare with. With the encoder of the recipe,
-    ERM has another readout and more dropout (`OTHER`).
+    Two methods make different mistakes, and the plain one is what people compare with.
     """
-    usual = {name: getattr(config.encoder, name) for name in ENCODER} == ENCODER
-    other = config.encoder.model_copy(update=OTHER) if usual else config.encoder
     plain = NamedArgs(name=BASELINE, args=resolve_hyperparameters(METHODS[BASELINE], None, {}))
     methods = [config.method] if config.method.name == BASELINE else [config.method, plain]
     rounds = [(number // len(methods), methods[number % len(methods)]) for number in range(members)]
-    return [
-        config.model_copy(
-            update={
-                "method": method,
-                "seed": config.seed + turn,
-                "encoder": other if method is plain else config.encoder,
-            }
-        )
-        for turn, method in rounds
-    ]
+    return [config.model_copy(update={"method": method, "seed": config.seed + turn}) for turn, method in rounds]
 
 
 def train_members(

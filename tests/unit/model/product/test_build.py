@@ -13,6 +13,7 @@ from mphil.model.bundle import read_bundle
 from mphil.model.product import choosing_part, prepare, train_product
 from mphil.model.product.defaults import train_defaults
 from mphil.training.checkpoint import Checkpoints
+from mphil.training.start import MOLECULES
 from tests.products import TINY, binary_table, make, molecules, rows_of, write_table
 
 
@@ -186,9 +187,17 @@ class TestDefaults:
         assert found.min_epochs <= found.epochs
         assert found.model_dump(include=set(given)) == given
 
+    def test_networks_for_molecules_start_from_pretrained_weights(self, tmp_path):
+        table = {"path": str(binary_table(tmp_path / "a.csv"))}
+        usual = prepare({"benchmark": table}).config.train
+        assert usual.start == MOLECULES
+        for other in ({"train": {"start": ""}}, {"encoder": {"width": 64}}, {"encoder": {"kind": "gcn"}}):
+            train = prepare({"benchmark": table, **other}).config.train
+            assert (train.start, train.epochs, train.lr) == ("", 2 * usual.epochs, 2 * usual.lr)
+
     def test_what_the_user_says_wins(self, tmp_path):
         table = str(binary_table(tmp_path / "a.csv"))
         prepared = prepare({"benchmark": {"path": table}, "train": {"epochs": 3}})
         assert prepared.config.train.epochs == 3
-        assert (prepared.config.encoder.readout, prepared.config.encoder.dropout) == ("sum", 0.1)
+        assert (prepared.config.encoder.readout, prepared.config.encoder.dropout) == ("max", 0.1)
         assert prepared.config.train.batch_size == train_defaults(len(prepared.data.split.train))["batch_size"]
