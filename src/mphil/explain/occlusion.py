@@ -10,7 +10,7 @@ from torch import Tensor
 from mphil.graphs.store import Batch
 from mphil.methods.base import Method, evaluating
 from mphil.task import Task
-from mphil.training.prediction import probabilities
+from mphil.training.metrics import probabilities
 
 
 def keep_nodes(batch: Batch, kept: Tensor) -> Batch:

@@ -29,7 +29,7 @@ from mphil.methods.base import METHODS
 from mphil.model.bundle.folder import weights_digest
 from mphil.nn.threads import one_thread
 from mphil.provenance import NUMERICS, checkout, versions
-from mphil.training.lock import lock_run
+from mphil.training.process import lock_run
 from mphil.training.run import Run, execute
 from mphil.training.settings import Wanted, resolve
 from mphil.training.trainable import check_needs
