@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from mphil.cli import show
-from mphil.cli.plugging import Plugins
+from mphil.cli.options import Plugins
 from mphil.errors import DataError, Stopped, UnknownName, UsageError
 
 if TYPE_CHECKING:
@@ -38,10 +38,6 @@ Dirty = Annotated[
     bool, typer.Option("--dirty", help="Run even from a checkout with uncommitted changes; the records say so.")
 ]
 Keep = Annotated[bool, typer.Option("--keep", help="Keep the files of finished runs, with the weights.")]
-
-
-def add_to(app: typer.Typer) -> None:
-    app.add_typer(verb, name="lab", help="Tables and figures: run them, tune methods, report.")
 
 
 @verb.command("list", epilog="Example: mphil lab list")
