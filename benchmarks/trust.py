@@ -41,7 +41,7 @@ from mphil.graphs.loader import Loader
 from mphil.graphs.split import Part
 from mphil.lab.records import RecordFile
 from mphil.lab.suite import Effort
-from mphil.lab.thinning import thin
+from mphil.lab.worker import thin
 from mphil.provenance import NUMERICS
 from mphil.tables.pool import run as read_molecules
 from mphil.training.metrics import gather, predict_logits, roc_auc

@@ -9,7 +9,7 @@ import pytest
 
 from mphil.benchmarks.base import benchmark
 from mphil.lab.report.document import Bars, Chapter, Document, DrawnMolecules, ReportTable
-from mphil.lab.report.html import html
+from mphil.lab.report.rendering import html
 from mphil.model.bundle.folder import trust_values
 from mphil.pages import demo, gallery
 from mphil.pages.card import card_page

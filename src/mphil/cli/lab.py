@@ -84,9 +84,8 @@ def run(
     Any interruption is taken up by the same command; failed cells are tried again.
     """
     from mphil.lab.cells import Request, expand
-    from mphil.lab.progress import SweepProgress
     from mphil.lab.suite import load_suite
-    from mphil.lab.sweep import sweep
+    from mphil.lab.sweep import SweepProgress, sweep
 
     request = Request(budget, set_ or [], _numbers(seeds), _words(methods), _words(benchmarks), tuned)
     cells = expand(load_suite(suite), request)
@@ -178,8 +177,7 @@ def _check_checkout(dirty: bool) -> None:
 
 
 def _engine(name: str, address: str | None, runs: Path, jobs: int | None) -> Engine:
-    from mphil.lab.engine import LocalEngine
-    from mphil.lab.ray_engine import RayEngine
+    from mphil.lab.engine import LocalEngine, RayEngine
 
     if name not in ("local", "ray"):
         raise UnknownName("engine", name, ("local", "ray"))
