@@ -14,9 +14,9 @@ from mphil.model.bundle.folder import trust_values
 from mphil.pages import demo, gallery
 from mphil.pages.card import card_page
 from mphil.pages.check import check_page
-from mphil.pages.map import molecule_map
 from mphil.pages.regulatory import chapters, regulatory_page
 from mphil.pages.samples import sample_page
+from mphil.pages.sphere import molecule_map
 from mphil.pages.template import page
 from mphil.serve.operations import operations_page
 from mphil.tables.check import check
