@@ -27,7 +27,7 @@ test: $(READY) ## the test suite, without the slow checks
 	$(BIN)/python -m pytest -n 2 -m 'not slow'
 
 test-all: $(READY) ## all tests, the slow ones too, and again without the compiled loops
-	MPHIL_EXAMPLES=full $(BIN)/python -m pytest -n 2
+	MPHIL_EXAMPLES=full $(BIN)/python -m pytest -n 2 --promises build/promises.jsonl
 	MPHIL_FAST=0 $(BIN)/python -m pytest -n 2 -m 'not slow'
 
 lint: $(READY) ## style, types and import rules

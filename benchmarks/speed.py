@@ -39,7 +39,6 @@ from torch.nn.utils import clip_grad_norm_
 from torch.profiler import ProfilerActivity, profile
 from torch_geometric.data import Data
 
-import waiting
 from featurize import plain as plain_molecule
 from mphil.benchmarks import benchmark
 from mphil.benchmarks.sources import find
@@ -67,16 +66,18 @@ PRODUCTS = (
 )
 """Where products are made; perceptrons have a normalisation between two of them."""
 FLOPS: dict[str, Callable[[Any], int]] = {
-    "product": lambda given: 2 * math.prod(given[-3:]),
-    "thin_product": lambda given: 2 * math.prod(given[-3:]),
-    "thin_backward": lambda given: 4 * math.prod(given[-3:]),
-    "perceptron": lambda given: 2 * given[-4] * given[-2] * (given[-3] + given[-1]),
+    "product": lambda given: 2 * math.prod(given[size] for size in ("rows", "depth", "columns")),
+    "thin_product": lambda given: 2 * math.prod(given[size] for size in ("rows", "depth", "columns")),
+    "thin_backward": lambda given: 4 * math.prod(given[size] for size in ("rows", "depth", "columns")),
+    "perceptron": lambda given: 2 * given["rows"] * given["width"] * (given["before"] + given["after"]),
     "perceptron_backward": lambda given: (
-        2 * given[-4] * given[-2] * ((1 if given[0] is None else 2) * given[-3] + 2 * given[-1])
+        2
+        * given["rows"]
+        * given["width"]
+        * ((1 if given["grad_x"] is None else 2) * given["before"] + 2 * given["after"])
     ),
 }
-"""Floating-point operations of the products in a call of our loops, left out zeros among them; their last arguments are
-sizes."""
+"""Floating-point operations of the products in a call of our loops, left out zeros among them, by its arguments."""
 
 Work = Callable[[], object]
 
@@ -340,9 +341,9 @@ def counted() -> Iterator[list[int]]:
     loops = {} if library is None else {name: getattr(library, name) for name in FLOPS}
 
     def counting(name: str) -> Callable[..., Any]:
-        def call(*given: Any) -> Any:
+        def call(**given: Any) -> Any:
             flops.append(FLOPS[name](given))
-            return loops[name](*given)
+            return loops[name](**given)
 
         return call
 
@@ -409,9 +410,6 @@ def measured(
     yield "mphil inference, molecules", inference(many, turns - 1)
     yield "mphil inference, motif", inference(drawn, turns)
     yield "smiles to prediction", from_smiles(some, turns)
-    smiles = list(many.store.smiles or [])
-    yield "predict 1 row, start-up", waiting.start_up(smiles, turns + 1)
-    yield "nearest of 25,000", waiting.nearest(smiles, turns)
     yield "10x the data", growth(drawn, turns)
     yield "2 to 100 classes", many_classes(drawn.first(len(drawn.graphs) // 2), 6 * turns)
     yield "memory of training", memory()

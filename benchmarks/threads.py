@@ -10,7 +10,6 @@ the load is in the record. Adds a line to benchmarks/results/threads.jsonl.
 
 from __future__ import annotations
 
-import ctypes
 import json
 import time
 from collections.abc import Iterator
@@ -25,6 +24,7 @@ import mphil
 from mphil.benchmarks import Benchmark, benchmark
 from mphil.model.bundle.folder import weights_digest
 from mphil.nn.fast.library import kernels, products_pay
+from mphil.nn.fast.loops import Loops
 from speed import machine
 
 RESULTS = Path(__file__).parent / "results" / "threads.jsonl"
@@ -40,16 +40,16 @@ GRAPHS, BATCH, TURNS = 300, 32, 3
 
 
 @contextmanager
-def timed(library: ctypes.CDLL) -> Iterator[list[float]]:
+def timed(library: Loops) -> Iterator[list[float]]:
     """Processor seconds of this thread in the loops that threads share, call by call."""
     seconds: list[float] = []
     loops = {name: getattr(library, name) for name in SHARED}
 
     def timing(loop: Any) -> Any:
-        def call(*args: Any) -> Any:
+        def call(**given: Any) -> Any:
             started = time.thread_time()
             try:
-                return loop(*args)
+                return loop(**given)
             finally:
                 seconds.append(time.thread_time() - started)
 

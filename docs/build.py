@@ -36,6 +36,7 @@ from mphil.provenance import NUMERICS
 FOLDER = Path(__file__).parent / "reference"
 RECORDS = Path(__file__).parents[1] / "benchmarks" / "results"
 README = Path(__file__).parents[1] / "README.md"
+RELIABILITY = Path(__file__).parent / "explanation" / "reliability.md"
 COST = Path(__file__).parents[1] / "src" / "mphil" / "methods" / "cost.json"
 NO_RECORDS = f"There are no records of numerics {NUMERICS} yet."
 NO_RESULTS = (
@@ -188,6 +189,40 @@ def with_headline(readme: str) -> str:
     begin, end = "<!-- results: written by make docs -->\n", "\n<!-- end of results -->"
     before, rest = readme.split(begin)
     return before + begin + headline() + "\n\n" + tool_summary() + end + rest.split(end)[1]
+
+
+PROMISED, END_OF_PROMISED = "<!-- measured: written by make docs -->\n", "\n<!-- end of measured -->"
+
+
+def with_promises(page: str, records: list[dict[str, Any]]) -> str:
+    """The page of the promises, with the newest figure of each full test; a promise without one is told too."""
+    newest = {record["test"]: record for record in records}
+    names = re.findall(r"^\| (\w[\w ]+?) \|", page.split("## Promises")[1].split("\n\n## ")[0], re.MULTILINE)[1:]
+    lines = [row("promise", "measured", "date", "load"), row(*["---"] * 4)]
+    for name in names:
+        found = [record for record in newest.values() if record["promise"] == name]
+        figures = [
+            record["figure"] if record["outcome"] == "passed" else f"**broken**: `{record['test']}`" for record in found
+        ]
+        dates, loads = sorted({record["date"] for record in found}), sorted(record["load"] for record in found)
+        load = "" if not loads else f"{loads[0]:.0f} to {loads[-1]:.0f}" if len(loads) > 1 else f"{loads[0]:.0f}"
+        lines.append(row(name, "; ".join(sorted(figures)) or "not yet run in full", ", ".join(dates), load))
+    machines = sorted(
+        {f"{on['processor']}, {on['cores']} cores" for on in (record["machine"] for record in newest.values())}
+    )
+    texts = [
+        "\n".join(lines),
+        f"Measured on: {'; '.join(machines)}. The load is the number of processes that wanted a processor, over a "
+        "minute. Records: [promises.jsonl](../../benchmarks/results/promises.jsonl), each with its command and commit.",
+    ]
+    before, rest = page.split(PROMISED)
+    return before + PROMISED + "\n\n".join(texts) + END_OF_PROMISED + rest.split(END_OF_PROMISED)[1]
+
+
+def promises() -> list[dict[str, Any]]:
+    """What full tests of promises have measured."""
+    file = RECORDS / "promises.jsonl"
+    return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
 
 
 def faithfulness() -> str:
@@ -507,3 +542,4 @@ if __name__ == "__main__":
     for file, text in pages().items():
         (FOLDER / file).write_text(text)
     README.write_text(with_headline(README.read_text()))
+    RELIABILITY.write_text(with_promises(RELIABILITY.read_text(), promises()))

@@ -29,6 +29,16 @@ hypothesis.settings.register_profile("full", deadline=None, max_examples=100)
 hypothesis.settings.load_profile(os.environ.get("MPHIL_EXAMPLES", "quick"))
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--promises", type=Path, metavar="FILE", help="add what full tests of promises measure to FILE")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    file = config.getoption("--promises")
+    if file is not None and not hasattr(config, "workerinput"):  # a worker of pytest-xdist tells the one who counts
+        config.pluginmanager.register(promised.Records(file))
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Let every report say which promise its test is about, even where the test is skipped or fails."""
     for item in items:

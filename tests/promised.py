@@ -6,11 +6,16 @@ table below: those of `make test`, and in a second test, marked `slow`, those of
 
 from __future__ import annotations
 
+import json
 import os
+import time
 from collections.abc import Iterable, Iterator
-from typing import Literal, NamedTuple
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
 
 import pytest
+
+from mphil.provenance import checkout, machine
 
 Size = Literal["small", "full"]
 
@@ -87,6 +92,48 @@ def lines(reports: Iterable[pytest.TestReport], *, every: bool) -> Iterator[str]
     for name, about in found.items():
         if about or every:
             yield f"{name}: {_found(about)}"
+
+
+class Records:
+    """Writes what tests of promises have measured, or that they failed, to a file: one line of JSON for each test.
+
+    Small tests, and those that measure nothing, are left out. The page of the promises shows the newest line of each.
+
+    Args:
+        path: of the file; lines are added to it.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        record = record_of(report)
+        if record is not None:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            with self._path.open("a") as file:
+                file.write(json.dumps(record) + "\n")
+
+
+def record_of(report: pytest.TestReport) -> dict[str, Any] | None:
+    """What is kept of a test."""
+    told = dict(report.user_properties)
+    if "promise" not in told or told.get("size") == "small" or not (report.failed or "figure" in told):
+        return None
+    if report.when != "call" and not report.failed:
+        return None
+    share = os.environ.get("MPHIL_SHARE", "1")
+    return {
+        "promise": told["promise"],
+        "test": report.nodeid,
+        "outcome": report.outcome,
+        "figure": told.get("figure", ""),
+        "seconds": round(report.duration, 1),
+        "date": time.strftime("%Y-%m-%d"),
+        "load": round(os.getloadavg()[0], 1),
+        "machine": machine(),
+        **checkout(),
+        "command": ("" if share == "1" else f"MPHIL_SHARE={share} ") + f"pytest '{report.nodeid}'",
+    }
 
 
 def _found(reports: list[pytest.TestReport]) -> str:

@@ -133,7 +133,7 @@ class TestInterrupt:
             if ended.code:  # else the machine was so busy that the signal came too late
                 break
         assert ended.code == 128 + number
-        assert ended.err == f"stopped; everything so far is saved. Go on with: mphil resume {folder}\n"
+        assert ended.err == f"stopped; everything so far is saved. Continue with: mphil resume {folder}\n"
         assert ended.out == ""
         assert 23 <= saved_step(folder) < STEPS
         assert commands.start("resume", folder).wait().code == 0

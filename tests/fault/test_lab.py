@@ -50,7 +50,7 @@ def test_the_command_isolates_a_failure_and_saves_on_ctrl_c(tmp_path):
         process.send_signal(signal.SIGINT)
         told = process.communicate()[1]
     assert process.returncode == 130
-    assert told.endswith("stopped; everything so far is saved. The same command goes on from here.\n")
+    assert told.endswith("stopped; everything so far is saved. The same command continues from here.\n")
     assert "not a finite number" in json.loads(failed.read_text())["error"]
     assert ids(tmp_path / "results") == []
     saved = json.loads(next((tmp_path / "runs").glob("*/run/checkpoint/checkpoint.json")).read_text())["meta"]["at"]
@@ -73,7 +73,7 @@ def steps_done(folder):
 
 
 @pytest.mark.slow
-def test_twenty_kills(tmp_path):
+def test_twenty_kills(tmp_path, figure):
     """Ten times amid the start, ten times amid training; the numbers are those of runs that nobody disturbed."""
     text = TINY.replace("[0, 1]", "[0, 1, 2, 3, 4, 5]").replace("epochs = 1", f"epochs = {EPOCHS}")
     (tmp_path / "tiny.toml").write_text(text)
@@ -97,3 +97,4 @@ def test_twenty_kills(tmp_path):
     )
     (uncut,) = read_folder(tmp_path / "alone")[0]
     assert (cut["selections"], cut["history"]) == (uncut["selections"], uncut["history"])
+    figure("lab with real trainings: 20 kills, 6 runs, each recorded once, numbers as without kills")

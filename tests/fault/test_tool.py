@@ -47,7 +47,7 @@ class TestTraining:
         assert ended.code != 0
         assert not (folder / "bundle").exists()
         if number == signal.SIGINT:
-            assert "Give the same command again to go on." in ended.err
+            assert "Give the same command again to continue." in ended.err
         assert commands.start(*command).wait().code == 0
         found = read_bundle(folder / "bundle")
         assert (found.config, found.trust) == (expected.config, expected.trust)
@@ -113,7 +113,7 @@ class TestPredicting:
         wait_until((out / ".done" / "b.parquet.json").exists)
         process.send(signal.SIGINT)
         ended = process.wait()
-        assert "The same command goes on with the others." in ended.err
+        assert "The same command continues with the others." in ended.err
         assert sorted(path.name for path in out.glob("[!.]*")) == ["a.parquet", "b.parquet"]
         again = commands.start("predict", product.path, folder, "--out", out, "--json").wait()
         assert again.code == 0

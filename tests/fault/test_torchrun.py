@@ -48,7 +48,7 @@ def test_an_interrupt_of_the_launcher_ends_all_and_the_run_goes_on(tmp_path, num
         out, err = launcher.communicate(timeout=PATIENCE)
     assert len(ranks) == 2
     assert not any(Path(f"/proc/{rank}").exists() for rank in ranks)
-    assert err.count(f"stopped; everything so far is saved. Go on with: mphil resume {run}\n") == 1
+    assert err.count(f"stopped; everything so far is saved. Continue with: mphil resume {run}\n") == 1
     assert "error:" not in err
     assert out == ""
     assert 1 <= saved_step(run) < STEPS

@@ -9,7 +9,7 @@ import multiprocessing
 import random
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import NamedTuple
 
 PATIENCE = 60.0
@@ -64,20 +64,46 @@ async def overload(port: int, rate: float, seconds: float, share: float, smiles:
     return found
 
 
-async def vanish(port: int, number: int) -> int:
-    """Connect and leave: at once, within the head, within the body, or before the answer; some stay for a moment."""
+BRIEF, SLOW, PAUSE = 0.01, 1.0, 0.05
+"""Seconds for which clients stay, and between two bytes of those that send slowly."""
+
+
+async def vanish(port: int, number: int) -> tuple[int, int]:
+    """Connect and leave without an answer, many at a time; returns how many left soon, and how many sent slowly."""
+    places, slow = asyncio.Semaphore(MOST_OPEN), []
+
+    async def one(index: int) -> None:
+        async with places:
+            slow.append(await _vanish(port, index))
+
+    await asyncio.gather(*(one(index) for index in range(number)))
+    return slow.count(False), slow.count(True)
+
+
+async def _vanish(port: int, index: int) -> bool:
+    """Leave at once, within the head, within the body, before the answer, or after a second of single bytes."""
     whole = request_of("predict", ["CCO"])
-    places = (0, 20, len(whole) - 10, len(whole))
-    gone = 0
-    for index in range(number):
+    body = whole.index(b"\r\n\r\n") + 4
+    told, stays, slow = (
+        (0, 0.0, False),
+        (20, 0.0, False),
+        (20, BRIEF, False),
+        (len(whole) - 10, 0.0, False),
+        (len(whole), 0.0, False),
+        (len(whole), BRIEF, False),
+        (20, SLOW, True),
+        (body, SLOW, True),
+    )[index % 8]
+    with suppress(OSError):  # a server may close the oldest of many connections
         _, writer = await asyncio.open_connection("127.0.0.1", port)
-        writer.write(whole[: places[index % 4]])
+        writer.write(whole[:told])
         await writer.drain()
-        if index % 16 == 3:
-            await asyncio.sleep(0.01)
-        (writer.transport.abort if index % 2 else writer.close)()
-        gone += 1
-    return gone
+        for place in range(told, told + round(SLOW / PAUSE) if slow else told):
+            writer.write(whole[place : place + 1])
+            await asyncio.sleep(PAUSE)
+        await asyncio.sleep(0 if slow else stays)
+        (writer.transport.abort if index % 3 else writer.close)()
+    return slow
 
 
 @contextmanager

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.measured import MEGABYTE, memory, on_this_machine
+from tests.measured import MEGABYTE, Others, memory
 from tests.promises.loading import overload, second_process
 from tests.security.test_serve_load import answered, explaining
 
@@ -40,6 +40,7 @@ def test_overload(client, amount, figure):
     expected = hashlib.sha256(client.post("/api/predict", {"smiles": SMILES}).body).hexdigest()
     processes = [os.getpid(), *explaining(b"predict"), *explaining()]
     before = sum(memory("VmRSS", pid) for pid in processes)
+    others = Others()
     with second_process(overload, client.port, TIMES * rate, seconds, EXPLAINED, SMILES) as queue:
         found = queue.get()
     begun = time.monotonic()
@@ -51,15 +52,15 @@ def test_overload(client, amount, figure):
     assert {one.digest for one in predicted} == {expected}, "answers as without load"
     assert {one.status for one in refused} <= {503}, "refused, not dropped"
     slow, quick = quantile([one.seconds for one in predicted], 0.99), quantile([one.seconds for one in refused], 0.99)
-    # A few seconds beside other tests say little about the hundredth part of all answers.
-    slack = 1 if seconds > 60 else 10
-    assert slow < on_this_machine(ANSWER_SECONDS) * slack
-    assert quick < on_this_machine(REFUSAL_SECONDS) * slack
-    assert recovery < on_this_machine(RECOVERY_SECONDS)
-    assert after - before < FLAT
     figure(
         f"{len(found) / seconds / rate:.1f}x of {rate:.0f} predictions a second for {seconds} s: {len(predicted):,} "
         f"predictions (p99 {slow:.2f} s), {len(refused):,} refused (p99 {quick:.3f} s), "
         f"{(after - before) / MEGABYTE:+.0f} MB, answers again after {recovery:.2f} s, "
-        f"load average {os.getloadavg()[0]:.0f}"
+        f"other programs took {others.share():.0%} of the processors"
     )
+    # A few seconds beside other tests say little about the hundredth part of all answers.
+    slack = 1 if seconds > 20 else 3
+    assert slow < others.allowed(ANSWER_SECONDS) * slack
+    assert quick < others.allowed(REFUSAL_SECONDS) * slack
+    assert recovery < others.allowed(RECOVERY_SECONDS)
+    assert after - before < FLAT

@@ -9,7 +9,7 @@ import pytest
 
 from tests.command import saved_step, wait_until
 from tests.fault.test_kill import EVERY_EPOCH, settings
-from tests.measured import on_this_machine
+from tests.measured import Others
 from tests.products import molecules, write_table
 from tests.served import Client, bundle_folder
 
@@ -93,13 +93,13 @@ def test_stopped(commands, tmp_path, record_property, figure, activity, number, 
     """While the command starts it is tried by `tests/fault/test_ends.py`."""
     record_property("size", size)
     process, afterwards = activity(commands, tmp_path)
-    begun = time.monotonic()
+    begun, others = time.monotonic(), Others()
     process.send(number)
     ended = process.wait()
     took = time.monotonic() - begun
     assert ended.code == 128 + number, ended
     assert ended.err.startswith("stopped")
     assert ended.err.count("\n") == 1
-    assert took < on_this_machine(SECONDS)
+    assert took < others.allowed(SECONDS)
     afterwards()
     figure(f"{number.name} while {activity.__name__}: exit code {ended.code} after {took:.1f} s")

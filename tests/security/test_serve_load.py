@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from mphil.limits import MAX_EXPLAINED_ATOMS, MAX_REQUEST_CHARACTERS
-from mphil.serve import deadline, explainer
+from mphil.serve import deadline, waiting
 from tests.served import JSON, PATIENCE
 
 pytestmark = pytest.mark.promise("server faults")
@@ -108,7 +108,7 @@ def test_a_lost_process_costs_its_request(client):
 
 
 def test_a_crowd_is_told_to_come_back(client, monkeypatch):
-    monkeypatch.setattr(explainer, "MAX_WAITING_REQUESTS", 0)
+    monkeypatch.setattr(waiting, "MAX_WAITING_REQUESTS", 0)
     refused(client.post("/api/explain", {"smiles": ["CCO"]}), 503)
 
 

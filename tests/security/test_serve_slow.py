@@ -11,9 +11,10 @@ from contextlib import ExitStack
 
 import pytest
 
-from mphil.serve import connection, guard, pace, run
+from mphil.serve import connection, guard, pace, run, waiting
 from mphil.serve.guard import Guard
 from mphil.serve.shutdown import Shutdown
+from tests.command import wait_until
 from tests.served import predictor, served
 
 pytestmark = pytest.mark.promise("server faults")
@@ -68,10 +69,35 @@ def test_a_head_that_trickles_is_given_up(client, monkeypatch):
 
 def test_a_peer_with_many_connections_loses_the_oldest(client, monkeypatch):
     monkeypatch.setattr(connection, "MAX_PEER_CONNECTIONS", 5)
+    monkeypatch.setattr(connection, "NEW_SECONDS", 0.0)
     with ExitStack() as stack:
         opened = [stack.enter_context(connect(client, HALF)) for _ in range(8)]
         assert client.get("/healthz").status == 200
         assert _is_closed(opened[0])
+
+
+def test_a_crowd_does_not_push_out_who_came_just_before_it(client, monkeypatch):
+    monkeypatch.setattr(connection, "MAX_PEER_CONNECTIONS", 5)
+    monkeypatch.setattr(connection, "NEW_SECONDS", 60.0)
+    with ExitStack() as stack:
+        first, *others = [stack.enter_context(connect(client, HALF)) for _ in range(9)]
+        first.sendall(b"\r\n")
+        assert first.recv(64).startswith(b"HTTP/1.1 200")
+        opened = [stack.enter_context(connect(client, HALF)) for _ in range(4)]
+        wait_until(lambda: any(_has_ended(one) for one in [*others, *opened]))
+
+
+def _has_ended(opened):
+    """Whether the other end has closed a connection, as far as it is known now."""
+    opened.setblocking(False)
+    try:
+        return opened.recv(64) == b""
+    except BlockingIOError:
+        return False
+    except ConnectionResetError:
+        return True
+    finally:
+        opened.settimeout(30)
 
 
 def _is_closed(opened):
@@ -118,6 +144,36 @@ def test_health_is_told_however_much_is_going_on(client, monkeypatch, limit):
     assert refused.status == 503
     assert sorted(refused.json()) == ["error", "remedy"]
     assert [client.get(path).status for path in ("/healthz", "/readyz")] == [200, 200]
+
+
+@pytest.mark.promise("server under load")
+@pytest.mark.parametrize("first", [b"", HALF + b"\r\n"], ids=["a new connection", "a used one"])
+def test_a_full_queue_is_told_before_the_body_is_sent(client, monkeypatch, first):
+    monkeypatch.setattr(waiting, "MAX_WAITING_REQUESTS", 0)
+    with connect(client, first) as opened:
+        while first and not first.endswith(b'{"status":"up"}'):
+            first += opened.recv(4096)
+        opened.sendall(JSON)
+        answer = b""
+        while piece := opened.recv(4096):
+            answer += piece
+        head, _, body = answer.partition(b"\r\n\r\n")
+        assert head.startswith(b"HTTP/1.1 503 Service Unavailable\r\n")
+        assert b"\r\ncontent-security-policy: default-src 'none'" in head
+        assert sorted(json.loads(body)) == ["error", "remedy"]
+
+
+@pytest.mark.promise("server under load")
+def test_a_body_that_comes_behind_the_refusal_does_not_lose_it(client, monkeypatch):
+    """A closed end answers with a reset, at which a client forgets what it was told."""
+    monkeypatch.setattr(waiting, "MAX_WAITING_REQUESTS", 0)
+    with connect(client, JSON) as opened:
+        time.sleep(0.2)
+        for _ in range(10):
+            opened.sendall(b" " * 100)
+            time.sleep(0.01)
+        assert opened.recv(4096).startswith(b"HTTP/1.1 503")
+        assert opened.recv(64) == b""
 
 
 @pytest.mark.parametrize(("seconds", "status"), [(0.05, 200), (30.0, 503)])

@@ -14,6 +14,7 @@ import pytest
 import mphil
 from mphil.methods import METHODS, register
 from mphil.methods.erm import ERM
+from tests.promised import PROMISES
 
 ROOT = Path(__file__).parents[2]
 
@@ -48,6 +49,21 @@ def test_readme_shows_what_the_records_say(build):
     assert build.with_headline(readme) == readme, "run `make docs`"
 
 
+def test_the_page_of_promises_shows_what_the_records_say(build):
+    page = build.RELIABILITY.read_text()
+    assert build.with_promises(page, build.promises()) == page, "run `make docs`"
+
+
+def test_a_broken_promise_and_one_that_was_not_tried_are_told(build):
+    page = build.RELIABILITY.read_text()
+    broken = {"test": "tests/x.py::x", "promise": "sweeps", "outcome": "failed", "figure": "", "load": 1.0}
+    broken |= {"date": "2026-01-01", "machine": {"processor": "some", "cores": 2}}
+    told = build.with_promises(page, [broken])
+    assert "| sweeps | **broken**: `tests/x.py::x` | 2026-01-01 | 1 |" in told
+    assert "| fuzzing | not yet run in full |" in told
+    assert told.count("not yet run in full") == len(PROMISES) - 1
+
+
 @pytest.mark.parametrize(
     "document", [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 )
@@ -71,6 +87,13 @@ def test_every_page_is_in_the_contents():
         page.relative_to(docs).with_suffix("").as_posix() for page in docs.rglob("*.md") if page.name != "index.md"
     ]
     assert sorted(listed) == sorted(there)
+
+
+def test_every_public_name_is_in_the_reference():
+    described = re.findall(
+        r"auto(?:function|class):: mphil\.(\w+)$", (ROOT / "docs/reference/api.md").read_text(), re.M
+    )
+    assert sorted(described) == sorted(mphil.__all__)
 
 
 @pytest.mark.slow

@@ -1,9 +1,11 @@
 """The lines at the end of a run say what was measured, what broke, and what was not run."""
 
+import json
+
 import pytest
 from _pytest.reports import TestReport
 
-from tests.promised import AMOUNTS, PROMISES, amount_of, lines
+from tests.promised import AMOUNTS, PROMISES, Records, amount_of, lines, record_of
 
 
 def report(promise, outcome="passed", reason=None, when="call", **told):
@@ -52,3 +54,32 @@ def test_a_share_of_the_full_amounts(monkeypatch):
 def test_full_is_more_than_small(name):
     amount = AMOUNTS[name]
     assert amount.full > amount.small or name == "one path of so many"
+
+
+class TestRecords:
+    def test_what_was_measured_and_what_failed(self, tmp_path):
+        file = tmp_path / "new" / "promises.jsonl"
+        records = Records(file)
+        for one in (
+            report("sweeps", size="full", figure="20 kills"),
+            report("sweeps", size="full", figure="20 kills", when="teardown"),
+            report("traversal", figure="9 paths"),
+            report("clean stop", "failed", when="setup"),
+        ):
+            records.pytest_runtest_logreport(one)
+        found = [json.loads(line) for line in file.read_text().splitlines()]
+        assert [(one["promise"], one["outcome"], one["figure"]) for one in found] == [
+            ("sweeps", "passed", "20 kills"),
+            ("traversal", "passed", "9 paths"),
+            ("clean stop", "failed", ""),
+        ]
+        assert found[0]["command"] == "pytest 'tests/x.py::sweeps'"
+        assert found[0]["machine"]["cores"]
+
+    def test_small_tests_and_those_without_a_figure_are_left_out(self):
+        assert record_of(report("sweeps", size="small", figure="3 kills")) is None
+        assert record_of(report("sweeps", size="full")) is None
+
+    def test_a_share_is_told(self, monkeypatch):
+        monkeypatch.setenv("MPHIL_SHARE", "0.1")
+        assert record_of(report("sweeps", figure="2 kills"))["command"].startswith("MPHIL_SHARE=0.1 pytest ")

@@ -133,7 +133,7 @@ def molecule_benchmark(
 
     Args:
         store: the molecules that could be read.
-        rows: what became of each row of the source; those set aside are named in the provenance.
+        rows: what became of each row of the source; those excluded are named in the provenance.
         assignment: part and environment of each molecule of the store, with rule and seed.
         domain: (n_graphs,) domain number of each molecule, in all parts.
         task: what is asked.

@@ -44,7 +44,7 @@ class OwnData:
         benchmark: the graphs and their split.
         survey: what each row of the file is.
         column: of the molecules; empty when the rows are graphs.
-        issues: the rows that were set aside, in order.
+        issues: the rows that were excluded, in order.
         notes: what was done to read the file, such as which sheet of a workbook was taken.
     """
 
@@ -189,7 +189,7 @@ def class_names(targets: Sequence[Target]) -> tuple[str, ...]:
 
 
 def _issues(survey: Survey, rows: Sequence[RowStatus]) -> tuple[BadRow, ...]:
-    """What was set aside when the table was read, and when its molecules became graphs."""
+    """What was excluded when the table was read, and when its molecules became graphs."""
     names = [""] * len(survey) if survey.ids is None else survey.ids.values()
     lost = [
         BadRow(int(survey.row[one.row]), int(survey.line[one.row]), one.status, one.message, names[one.row])

@@ -9,7 +9,7 @@ from textwrap import shorten
 from typing import Any, Literal, NoReturn
 
 from rdkit import Chem, rdBase
-from rdkit.Chem import BondType, Mol, SanitizeFlags
+from rdkit.Chem import BondType, Mol, SanitizeFlags, rdqueries
 
 from mphil.errors import DataError
 from mphil.limits import MAX_ATOMS, MAX_CHARGE, MAX_SMILES_LENGTH
@@ -86,6 +86,7 @@ def _parameters(*, sanitize: bool) -> Any:
 
 _STRICT = _parameters(sanitize=True)
 _RAW = _parameters(sanitize=False)
+_WILDCARD = rdqueries.AtomNumEqualsQueryAtom(0)
 
 
 def parse_smiles(smiles: str) -> Mol:
@@ -122,8 +123,7 @@ def check_definite(smiles: str, mol: Mol) -> None:
     Raises:
         SmilesError: `wildcard`, an atom stands for no element; `dative`, a bond is written as an arrow.
     """
-    open_atom = next((atom for atom in mol.GetAtoms() if not atom.GetAtomicNum()), None)
-    if open_atom is not None:
+    for open_atom in mol.GetAtomsMatchingQuery(_WILDCARD):
         reason = f"atom {open_atom.GetIdx() + 1} is a wildcard, which stands for no element; name the element"
         raise SmilesError("wildcard", smiles, reason)
     if "->" in smiles or "<-" in smiles:

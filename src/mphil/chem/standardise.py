@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from rdkit import Chem, rdBase
-from rdkit.Chem import Mol
+from rdkit.Chem import Mol, rdqueries
 from rdkit.Chem.MolStandardize import rdMolStandardize
 
 NAME: Literal["parent/1"] = "parent/1"
@@ -15,6 +15,7 @@ CARBON = 6
 UNCHANGED, FRAGMENTS, CHARGES = 0, 1, 2
 """What was changed, as bits."""
 
+_CHARGED = rdqueries.FormalChargeEqualsQueryAtom(0, negate=True)
 _CHOOSER = rdMolStandardize.LargestFragmentChooser(preferOrganic=True)
 _UNCHARGER = rdMolStandardize.Uncharger(canonicalOrder=True)
 
@@ -40,7 +41,7 @@ def standardise(mol: Mol) -> tuple[Mol, int]:
     if not any(atom.GetAtomicNum() == CARBON for atom in mol.GetAtoms()):
         return mol, UNCHANGED
     several = len(Chem.GetMolFrags(mol)) > 1
-    if not several and not any(atom.GetFormalCharge() for atom in mol.GetAtoms()):
+    if not several and not len(mol.GetAtomsMatchingQuery(_CHARGED)):
         return mol, UNCHANGED
     with rdBase.BlockLogs():
         parent = _CHOOSER.choose(mol) if several else mol

@@ -65,7 +65,7 @@ app.add_typer(benchmarks.verb, name="benchmarks", help="List the benchmarks, sho
 app.add_typer(methods.verb, name="methods", help="List the methods, or show one.")
 _add(methods.encoders, "mphil train --benchmark good-motif-basis --set encoder.kind=gcn --out runs/gcn")
 _add(check.check, "mphil check assay.csv --target active --split scaffold --html report.html")
-app.add_typer(lab.verb, name="lab", help="Tables and figures: run them, tune methods, report.")
+app.add_typer(lab.verb, name="lab", help="Run sweeps, tune methods, write reports.")
 app.add_typer(new.verb, name="new", help="Write the template of a method, a benchmark or an encoder, and its test.")
 _add(start.doctor, "mphil doctor")
 _add(bundles.sign, "mphil sign runs/first/bundle --key ~/.ssh/id_ed25519")

@@ -22,7 +22,7 @@ def benchmarks(
     plugin: Plugins = None,
     json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False,
 ) -> None:
-    """List all benchmarks; `show NAME` describes one, `fetch NAME` brings its files."""
+    """List all benchmarks; `show NAME` describes one, `fetch NAME` downloads its files."""
     if context.invoked_subcommand is None:
         list_all(json=json)
 
@@ -49,7 +49,7 @@ def list_all(
         return
     rows = []
     for entry in entries:
-        files = [s.file + (", which is downloaded when it is used" if s.urls else "") for s in missing[entry.name]]
+        files = [s.file + (" (downloaded on first use)" if s.urls else "") for s in missing[entry.name]]
         rows.append(
             [entry.name, "needs file" if files else "ready", "\n".join([entry.summary, *(f"needs {f}" for f in files)])]
         )
@@ -111,10 +111,10 @@ def fetch(
     names: Annotated[list[str], typer.Argument(metavar="NAME...", help="Names of benchmarks.")],
     plugin: Plugins = None,
 ) -> None:
-    """Bring the files of benchmarks into the data folder, or say how to get them by hand.
+    """Download the files of benchmarks into the data folder, or say how to get them by hand.
 
-    The addresses of a file are tried in turn; a download that breaks off is resumed, and counts only when its checksum
-    is right. Files that are there are checked.
+    The addresses of a file are tried in turn. An interrupted download is resumed, and a file is accepted only if its
+    checksum is right. Files that are already there are verified.
     """
     from mphil.benchmarks import BENCHMARKS
     from mphil.errors import DataError, IntegrityError
@@ -139,9 +139,9 @@ def _fetch_one(name: str) -> None:
     found = locate(source, tell=lambda text: typer.echo(text, err=True))
     size = found.path.stat().st_size
     if found.verified:
-        typer.echo(f"{found.path}: {'there' if there else 'downloaded'}, {size:,} bytes, the checksum is right")
+        typer.echo(f"{found.path}: {'already there' if there else 'downloaded'}, {size:,} bytes, checksum verified")
         return
-    typer.echo(f"{found.path}: {'there' if there else 'downloaded'}, {size:,} bytes, not verified")
+    typer.echo(f"{found.path}: {'already there' if there else 'downloaded'}, {size:,} bytes, not verified")
     known = "another one was accepted" if source.sha256 else "no checksum of the published file is known"
     typer.echo(f"warning: {known}; sha256 of this one is {found.sha256}, which every result records", err=True)
 

@@ -47,12 +47,12 @@ FORMATS = (".md", ".html")
 
 def report(
     bundle: Annotated[Path, typer.Argument(help="Folder of a bundle, as `mphil train FILE` writes it.")],
-    out: Annotated[Path, typer.Option(help="File to write: Markdown or HTML, by its name.")] = Path("report.md"),
+    out: Annotated[Path, typer.Option(help="File to write: .md or .html.")] = Path("report.md"),
     json: Annotated[bool, typer.Option("--json", help="Print a summary as JSON.")] = False,
 ) -> None:
     """Write a report for regulators: the OECD principles for (Q)SAR models, with fields like those of a QMRF.
 
-    Fields are filled from the bundle; those that it cannot know are marked for the author.
+    Fields are filled from the bundle; those that the bundle does not contain are marked for the author.
     """
     from mphil.files import write_text
     from mphil.model.product.reporting import bundle_chapters
@@ -79,14 +79,14 @@ def serve(
     host: Annotated[str, typer.Option(help="Address to listen on. (default: this machine alone)")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 takes a free one.")] = 8765,
     allow_host: Annotated[
-        list[str] | None, typer.Option(help="Further name by which browsers may call the server; repeatable.")
+        list[str] | None, typer.Option(help="Further host name that browsers may use; may be repeated.")
     ] = None,
     open_page: Annotated[bool, typer.Option("--open", help="Open the page in the browser.")] = False,
     plugin: Plugins = None,
 ) -> None:
-    """Show a page on this machine: paste molecules or send a file, see answers, reasons, warnings and the map.
+    """Serve a page on this machine: paste molecules or send a file, see answers, reasons, warnings and the map.
 
-    Programs use the same address: /docs lists the operations. Nothing leaves this machine. Ctrl-C ends it.
+    Programs use the same address: /docs lists the operations. Nothing leaves this machine. Ctrl-C stops it.
     """
     try:
         from mphil.serve import serve as listen
@@ -100,10 +100,10 @@ def serve(
     for note in predictor.notes:
         typer.echo(f"note: {note}", err=True)
     if host not in LOCAL:
-        typer.echo(f"note: everybody who reaches {host} can use this page; there is no password", err=True)
+        typer.echo(f"note: anyone who can reach {host} can use this page; there is no password", err=True)
 
     def ready(address: str) -> None:
-        typer.echo(f"open this page: {address}   (Ctrl-C ends)")
+        typer.echo(f"open this page: {address}   (Ctrl-C stops the server)")
         if open_page:
             typer.launch(address)
 
@@ -123,7 +123,7 @@ def export(
     """Write the model part of a bundle for other programs: torch.export, or ONNX.
 
     The file takes the tensors of a batch of graphs and gives logits and embeddings. It is compared with the original on
-    training molecules first, and not written if they differ.
+    training molecules first, and not written if the outputs differ.
     """
     from mphil.model.export import export_model
     from mphil.model.predictor import load
@@ -146,7 +146,7 @@ Folder = Annotated[Path, typer.Argument(help="Folder of a bundle, as `mphil trai
 
 def sign(
     bundle: Folder,
-    key: Annotated[Path, typer.Option(help="Your private key of OpenSSH, or the public one of a key in the agent.")],
+    key: Annotated[Path, typer.Option(help="Your OpenSSH private key, or the public key of one in the agent.")],
 ) -> None:
     """Sign a bundle with an SSH key, so that others can check that it comes from you."""
     from mphil.model.bundle.signature import sign_bundle
@@ -157,16 +157,16 @@ def sign(
 def verify(
     bundle: Folder,
     key: Annotated[
-        Path | None, typer.Option(help="Public key of OpenSSH of who must have signed it. (default: files only)")
+        Path | None, typer.Option(help="OpenSSH public key of the expected signer. (default: check the files only)")
     ] = None,
 ) -> None:
     """Check every file of a bundle, and who signed it."""
     from mphil.model.bundle.signature import is_signed, verify_bundle
 
     digest = verify_bundle(bundle, None if key is None else key.expanduser())
-    typer.echo(f"bundle: whole, sha256 {digest}")
+    typer.echo(f"bundle: complete and unchanged, sha256 {digest}")
     if key is not None:
-        typer.echo(f"signature: by the key in {key}")
+        typer.echo(f"signature: valid, by the key in {key}")
     elif is_signed(bundle):
         typer.echo("signature: present, not checked; --key PUBLIC_KEY checks whose it is")
     else:

@@ -111,7 +111,7 @@ def _print(report: Report) -> None:
     facts = report.as_dict()
     aside = facts["set_aside"]
     merged = f", {facts['merged']:,} merged" if facts["merged"] else ""
-    count = f"{facts['rows']:,} rows, {facts['usable']:,} {report.noun}; {aside['rows']:,} set aside{merged}"
+    count = f"{facts['rows']:,} rows, {facts['usable']:,} {report.noun}; {aside['rows']:,} excluded{merged}"
     typer.echo(f"{report.path}: {count}")
     for note in facts["notes"]:
         typer.echo(f"note: {note}")
@@ -121,7 +121,7 @@ def _print(report: Report) -> None:
         if len(columns) > 2 * SHOWN:
             typer.echo(f"and {len(columns) - 2 * SHOWN:,} more columns with a role")
     if aside["rows"]:
-        typer.echo("set aside: " + ", ".join(f"{code} {count:,}" for code, count in aside["reasons"].items()))
+        typer.echo("excluded: " + ", ".join(f"{code} {count:,}" for code, count in aside["reasons"].items()))
         named = any(bad["name"] for bad in aside["first"])
         first = [
             [f"{bad['line']:,}", *([_safe(bad["name"])] if named else []), bad["status"], _safe(bad["message"])]

@@ -31,11 +31,11 @@ def explain(
         str | None,
         typer.Option(help="How atoms are scored: own, contribution, gradient or random. (default: own)"),
     ] = None,
-    limit: Annotated[int, typer.Option(min=1, help="Rows of the table that are explained.")] = 200,
+    limit: Annotated[int, typer.Option(min=1, help="Number of rows to explain.")] = 200,
     plugin: Plugins = None,
     json: Annotated[bool, typer.Option("--json", help="Print a summary as JSON.")] = False,
 ) -> None:
-    """Say why molecules are predicted as they are: decisive atoms, ranked substructures, and what prototypes stand for.
+    """Explain predictions: decisive atoms, ranked substructures, and what the prototypes stand for.
 
     Writes a drawing of every molecule, molecules.csv, substructures.csv, and index.html with the sphere as a map.
     """
@@ -48,7 +48,7 @@ def explain(
     try:
         report = write_report(predictor, rows, out, target=target or "", by=cast(Any, by), command=command)
     except KeyboardInterrupt:
-        raise Stopped(f"stopped; {out} is as it was before. The same command begins anew.") from None
+        raise Stopped(f"stopped; {out} is unchanged. The same command starts again.") from None
     if json:
         show.as_json({"out": str(out), **report.summary})
         return

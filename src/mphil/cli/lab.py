@@ -29,11 +29,11 @@ Jobs = Annotated[
     int | None,
     typer.Option(min=1, help="Processes at a time, one thread each. (default: 1; with Ray: as many as processors)"),
 ]
-EngineName = Annotated[str, typer.Option("--engine", help="Where runs are done: local, or ray for a Ray cluster.")]
+EngineName = Annotated[str, typer.Option("--engine", help="Where to run: local, or ray for a Ray cluster.")]
 Address = Annotated[
     str | None, typer.Option(help="Address of the Ray cluster. (default: RAY_ADDRESS; else one is started here)")
 ]
-Runs = Annotated[Path, typer.Option(help="Folder for the runs that are under way.")]
+Runs = Annotated[Path, typer.Option(help="Folder for unfinished runs.")]
 Dirty = Annotated[
     bool, typer.Option("--dirty", help="Run even from a checkout with uncommitted changes; the records say so.")
 ]
@@ -45,7 +45,7 @@ def list_all(
     plugin: Plugins = None,
     json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False,
 ) -> None:
-    """All suites: a table or figure each."""
+    """List the suites; each is a table or a figure."""
     from mphil.lab.suite import load_suite, suite_names
 
     suites = [load_suite(name) for name in suite_names()]
@@ -62,12 +62,14 @@ def run(
     budget: Annotated[str | None, typer.Option(help="Name of a budget. (default: the suite's)")] = None,
     set_: Sets = None,
     seeds: Annotated[
-        list[str] | None, typer.Option(help="Such as 0,1,2; may be repeated. (default: the budget's)")
+        list[str] | None, typer.Option(help="Seeds, such as 0,1,2; may be repeated. (default: the budget's)")
     ] = None,
     methods: Annotated[
-        list[str] | None, typer.Option(help="Rows or methods: erm,mphil; may be repeated. (default: all)")
+        list[str] | None, typer.Option(help="Rows or methods, such as erm,mphil; may be repeated. (default: all)")
     ] = None,
-    benchmarks: Annotated[list[str] | None, typer.Option(help="Of the suite; may be repeated. (default: all)")] = None,
+    benchmarks: Annotated[
+        list[str] | None, typer.Option(help="Benchmarks of the suite; may be repeated. (default: all)")
+    ] = None,
     tuned: Annotated[Path | None, typer.Option(help="Folder with tuned settings, METHOD-BENCHMARK.toml.")] = None,
     jobs: Jobs = None,
     engine: EngineName = "local",
@@ -81,7 +83,7 @@ def run(
 ) -> None:
     """Run the cells of a suite that have no record yet.
 
-    Any interruption is taken up by the same command; failed cells are tried again.
+    The same command continues after an interruption and retries failed cells.
     """
     from mphil.lab.cells import Request, expand
     from mphil.lab.suite import load_suite
@@ -97,7 +99,7 @@ def run(
         with SweepProgress(suite) as progress:
             tally = sweep(cells, _engine(engine, address, runs, jobs), out, progress, keep=keep)
     except KeyboardInterrupt:
-        raise Stopped("stopped; everything so far is saved. The same command goes on from here.") from None
+        raise Stopped("stopped; everything so far is saved. The same command continues from here.") from None
     _print_tally(tally, out / f"{cells[0].suite}.jsonl")
 
 
@@ -105,11 +107,12 @@ def run(
 def tune(
     method: Annotated[str, typer.Argument(help="Name of a method; see `mphil methods`.")],
     benchmark: Annotated[str, typer.Argument(help="Name of a benchmark; see `mphil benchmarks`.")],
-    trials: Annotated[int, typer.Option(min=1, help="Settings to try; the same for every method is fair.")] = 20,
-    selection: Annotated[str, typer.Option(help="Validation part that judges: ood_val or id_val.")] = "ood_val",
+    trials: Annotated[int, typer.Option(min=1, help="Number of settings to try; use the same for every method.")] = 20,
+    selection: Annotated[str, typer.Option(help="Validation part that selects: ood_val or id_val.")] = "ood_val",
     seed: Annotated[int, typer.Option(help="Seed of the search and of the runs.")] = 0,
     also: Annotated[
-        list[str] | None, typer.Option(metavar="KEY=[VALUES]", help="Search this too, such as train.lr=[0.001,0.01].")
+        list[str] | None,
+        typer.Option(metavar="KEY=[VALUES]", help="Search this setting too, such as train.lr=[0.001,0.01]."),
     ] = None,
     set_: Sets = None,
     fraction: Annotated[float, typer.Option(min=0.0, max=1.0, help="Share of the training graphs.")] = 1.0,
@@ -133,7 +136,7 @@ def tune(
         where = _engine(engine, address, runs, jobs)
         best = search(wanted, where, out, tell=lambda text: typer.echo(text, err=True))
     except KeyboardInterrupt:
-        raise Stopped("stopped; everything so far is saved. The same command goes on from here.") from None
+        raise Stopped("stopped; everything so far is saved. The same command continues from here.") from None
     typer.echo(f"best {selection} {best.score:.4f}, trial {best.trial}; different settings tried: {best.trials}")
     typer.echo(f"settings: {best.file}")
     typer.echo(f"next: mphil train --benchmark {benchmark} --config {best.file}")
@@ -229,8 +232,8 @@ def _print_tally(tally: Tally, path: Path) -> None:
     for record in tally.failed:
         typer.echo(f"failed: {record['command']}\n        {record['error']}")
     for cell in tally.busy:
-        typer.echo(f"another sweep is at work on: {cell.title}")
+        typer.echo(f"another sweep is running: {cell.title}")
     typer.echo(f"records: {path}")
     if tally.failed:
-        typer.echo("failed cells are tried again by the same command")
+        typer.echo("the same command retries failed cells")
         raise typer.Exit(DataError.exit_code)

@@ -30,7 +30,7 @@ TREES = {
         "Small trees one after the other, each fitted to what those before it left over.",
     ),
 }
-"""Summary, paper and description of the models of trees, which are no networks and take molecules only."""
+"""Summary, paper and description of the models of trees, which are not networks and take molecules only."""
 
 verb = typer.Typer(no_args_is_help=False, invoke_without_command=True)
 

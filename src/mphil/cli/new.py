@@ -15,7 +15,7 @@ from mphil.errors import UsageError
 
 verb = typer.Typer(no_args_is_help=True)
 
-Name = Annotated[str, typer.Argument(help="Name of the new thing, and of its file: letters, digits, underscores.")]
+Name = Annotated[str, typer.Argument(help="Name, also of the file: letters, digits, underscores.")]
 Out = Annotated[Path, typer.Option(help="Folder to write to.")]
 
 
@@ -48,9 +48,7 @@ def _write(kind: str, name: str, taken: bool, out: Path, usage: str) -> None:
     from mphil.files import write_text
 
     if not (name.isidentifier() and name.isascii()) or keyword.iskeyword(name):
-        raise UsageError(
-            f"{name!r} cannot be the name of a Python file that is imported; use letters, digits and underscores"
-        )
+        raise UsageError(f"{name!r} is not a valid name of a Python module; use letters, digits and underscores")
     if taken:
         raise UsageError(f"a {kind} {name!r} exists already, see `mphil {kind}s`; choose another name")
     texts = {out / f"{name}.py": f"{kind}.txt", out / f"test_{name}.py": f"test_{kind}.txt"}

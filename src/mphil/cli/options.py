@@ -40,34 +40,32 @@ def decimal(text: str) -> float:
         raise typer.BadParameter(f"{text!r} is no number; write it like 6.5") from None
 
 
-Smiles = Annotated[str | None, typer.Option(help="Column of the molecules. (default: found)")]
-Id = Annotated[str | None, typer.Option("--id", help="Column that names the rows. (default: found)")]
+Smiles = Annotated[str | None, typer.Option(help="Column of the molecules. (default: detected)")]
+Id = Annotated[str | None, typer.Option("--id", help="Column that names the rows. (default: detected)")]
 Sheet = Annotated[str | None, typer.Option(help="Sheet of a workbook. (default: the first that has rows)")]
-Targets = Annotated[list[str] | None, typer.Option(help="Column of labels, one or more. (default: found)")]
+Targets = Annotated[list[str] | None, typer.Option(help="Column of labels, one or more. (default: detected)")]
 TestFile = Annotated[
     Path | None, typer.Option(help="External test set: another file with the same columns, never trained on.")
 ]
 DateFormat = Annotated[
-    str | None, typer.Option(help="Form of the dates to split by, such as %d/%m/%Y. (default: found)")
+    str | None, typer.Option(help="Format of the dates to split by, such as %d/%m/%Y. (default: detected)")
 ]
 Threshold = Annotated[
     float | None,
     typer.Option(
-        parser=decimal, metavar="NUMBER", help="Makes classes of a measured --target: active is at or above it."
+        parser=decimal, metavar="NUMBER", help="Turns a measured --target into two classes: active at or above it."
     ),
 ]
-ActiveBelow = Annotated[bool, typer.Option("--active-below", help="With --threshold: active is at or below it.")]
+ActiveBelow = Annotated[bool, typer.Option("--active-below", help="With --threshold: active at or below it.")]
 Standardise = Annotated[
     bool,
-    typer.Option(
-        "--standardise/--no-standardise", help="Largest organic fragment of each molecule, neutral where safe."
-    ),
+    typer.Option("--standardise/--no-standardise", help="Keep the largest organic fragment, neutralised where safe."),
 ]
 Duplicates = Annotated[
     str | None,
     typer.Option(
-        help="Rows of one molecule that contradict each other: keep, drop or majority, which of measurements is "
-        "the median. (default: majority)"
+        help="Contradicting rows of one molecule: majority (of measurements: the median), keep or drop. "
+        " (default: majority)"
     ),
 ]
 TaskKind = Annotated[

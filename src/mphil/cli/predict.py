@@ -26,20 +26,20 @@ def predict(
     out: Annotated[
         Path | None,
         typer.Option(
-            help="CSV, TSV (also .gz), XLSX or parquet, by its name; a folder for a folder. (default: by FILE)"
+            help="CSV, TSV (also .gz), XLSX or parquet, by extension; a folder for a folder. (default: by FILE)"
         ),
     ] = None,
     smiles: Annotated[
-        str | None, typer.Option(help="With a bundle: column of the molecules. (default: that of training, or found)")
+        str | None, typer.Option(help="With a bundle: column of the molecules. (default: as in training, or detected)")
     ] = None,
     sheet: Sheet = None,
     coverage: Annotated[
         float | None,
-        typer.Option(help="With a bundle: share of conformal sets that hold the true class. (default: 0.9)"),
+        typer.Option(help="With a bundle: share of conformal sets that contain the true class. (default: 0.9)"),
     ] = None,
     weighted: Annotated[
         bool,
-        typer.Option("--weighted", help="Also give sets weighted for how the rows of FILE differ from held-out ones."),
+        typer.Option("--weighted", help="Add conformal sets weighted for how FILE differs from held-out rows."),
     ] = False,
     workers: Annotated[
         int | None, typer.Option(min=0, help="With a bundle: processes that read molecules. (default: by size)")
@@ -60,17 +60,18 @@ def predict(
 ) -> None:
     """Answer every row of a table: prediction, probability, plausible classes, how far from training, nearest molecule.
 
-    The rows and their columns stay as they are; our columns come behind them. A row that cannot be read gets a status
-    and a message. Without a table, a bundle that was trained on a benchmark answers about a part of it.
+    Rows and columns stay as they are, and the answers are added as further columns. A row that cannot be read gets a
+    status and a message. Without a table, a bundle that was trained on a benchmark answers about a part of it.
     """
     if model.is_file():
-        raise UsageError(f"{model} is a file; first comes the folder of a bundle: mphil predict BUNDLE {model}")
+        raise UsageError(f"{model} is a file; the folder of a bundle comes first: mphil predict BUNDLE {model}")
     molecules = _molecules(given or [])
     file = Path(given[0]) if given and not molecules else None
     bundle = _bundle(model)
     if bundle is None:
         raise UsageError(
-            f"{model} is no bundle and holds none: make one with `mphil train`, or finish a run with `mphil resume`"
+            f"{model} is not a bundle and contains none: make one with `mphil train`, or finish a run with "
+            "`mphil resume`"
         )
     kind = _kind(bundle, file, molecules)
     said = {
@@ -173,7 +174,7 @@ def _takes_molecules(bundle: Path) -> bool:
 
 
 def _beside(file: Path) -> Path:
-    """Where answers go when nobody says: beside the file, in its format as far as we write it."""
+    """Where answers go by default: beside the file, in its format as far as we write it."""
     stem, *rest = file.name.split(".")
     kind = rest[0].lower() if rest else ""
     suffix = f".{kind}" if kind in ("parquet", "xlsx") else ".csv"
@@ -204,7 +205,7 @@ def _predict_file(
     except KeyboardInterrupt:
         raise Stopped(
             f"stopped; nothing was written to {out}. Give the same command again, or cut a long table into a folder of "
-            "files: a folder goes on file by file."
+            "files: a folder is continued file by file."
         ) from None
     if json:
         show.as_json(summary.as_dict())
@@ -223,7 +224,7 @@ def _print(summary: Any) -> None:
     if summary.domains:
         typer.echo(" · ".join(f"{verdict} {count:,}" for verdict, count in summary.domains.items()))
     if summary.escaped:
-        typer.echo(f"{summary.escaped:,} cells that a spreadsheet would run as formulas stand behind an apostrophe")
+        typer.echo(f"{summary.escaped:,} cells that a spreadsheet would run as formulas got a leading apostrophe")
     typer.echo(f"answers: {summary.out}")
 
 
@@ -251,7 +252,7 @@ def _predict_folder(
                 typer.echo(f"{Path(one['source']).name}: {one['rows']:,} rows, {one['answered']:,} answered")
             told = len(state.done)
     except KeyboardInterrupt:
-        raise Stopped(f"stopped; finished files are in {target}. The same command goes on with the others.") from None
+        raise Stopped(f"stopped; finished files are in {target}. The same command continues with the others.") from None
     if json:
         show.as_json(state.as_dict())
     else:
@@ -259,4 +260,4 @@ def _predict_folder(
     if state.failed:
         first = next(iter(state.failed.items()))
         more = f" (and {len(state.failed) - 1} more files)" if len(state.failed) > 1 else ""
-        raise DataError(f"{first[0]}: {first[1]}{more}; the same command tries them again")
+        raise DataError(f"{first[0]}: {first[1]}{more}; the same command retries them")

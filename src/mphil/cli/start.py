@@ -27,7 +27,7 @@ def demo(
     try:
         finished = run_demo(out, seed=seed, epochs=epochs, graphs=graphs)
     except KeyboardInterrupt:
-        raise Stopped("stopped; everything so far is saved. The same command goes on from here.") from None
+        raise Stopped("stopped; everything so far is saved. The same command continues from here.") from None
     rows = []
     for run in finished.runs:
         for rule, chosen in run.result["selections"].items():
@@ -42,7 +42,7 @@ PACKAGES = ("torch", "torch_geometric", "rdkit", "numpy", "scipy", "scikit-learn
 
 
 def doctor(json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False) -> None:
-    """Say which versions, cores and folders are in use, and whether the fast path runs."""
+    """Show versions, cores and folders in use, and whether the fast path runs."""
     facts = _facts()
     if json:
         show.as_json(facts)

@@ -60,29 +60,31 @@ def train(
     out: Annotated[Path | None, typer.Option(help="Folder for the results. (default: runs/NAME-METHOD-sSEED)")] = None,
     selection: Annotated[
         str | None,
-        typer.Option(help="Part that chooses the epoch for FILE: ood_val or id_val. (default: ood_val if it can)"),
+        typer.Option(
+            help="Validation part that selects the epoch for FILE: ood_val or id_val. (default: ood_val where possible)"
+        ),
     ] = None,
     members: Annotated[
         int | None,
         typer.Option(help="Networks of the committee for FILE; trees are added for molecules. (default: 3)"),
     ] = None,
-    fast: Annotated[bool, typer.Option("--fast", help="For FILE, train one network alone, without committee.")] = False,
+    fast: Annotated[bool, typer.Option("--fast", help="For FILE, train a single network, no committee.")] = False,
     baselines: Annotated[
         bool,
         typer.Option("--baselines/--no-baselines", help="With --fast, also train a random forest and ERM to compare."),
     ] = True,
     resume: Annotated[
-        bool, typer.Option("--resume", help="Go on with the benchmark run in this folder; with FILE that is always so.")
+        bool, typer.Option("--resume", help="Continue the benchmark run in this folder; with FILE this is always done.")
     ] = False,
     plugin: Plugins = None,
     json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
     """Train on your own file and write a bundle to predict with, or train on a benchmark.
 
-    A file is split; several networks, a random forest and a boosted model are trained that answer together, and are
-    bundled in OUT/bundle. What was interrupted goes on when the same command is given again. A benchmark is scored on
-    all parts under both selection rules. Settings are taken from the method's defaults, then the preset, then the TOML
-    file, then --set.
+    A file is split; then a committee of networks, a random forest, extra trees and gradient boosting is trained and
+    written to OUT/bundle. To continue an interrupted training, give the same command again. A benchmark is scored on
+    all parts under both selection rules. Settings come from the method's defaults, then the preset, then the TOML file,
+    then --set.
     """
     from mphil.training.settings import merge, parse_assignment, read_toml, resolve
 
@@ -136,7 +138,7 @@ def _members(method: str | None, members: int | None, *, fast: bool, baselines: 
     if method in TREE_KINDS:
         for option, given in (("--members", members is not None), ("--fast", fast), ("--no-baselines", not baselines)):
             if given:
-                raise UsageError(f"{option} is about networks, and {method} trains trees alone; leave one of them out")
+                raise UsageError(f"{option} is about networks, but {method} trains trees only; leave one of them out")
         return 0
     if not fast:
         if not baselines:
@@ -170,7 +172,7 @@ def _train_file(
     try:
         product = train_product(prepared, folder, members=members, baselines=baselines, processes=usable_cores())
     except KeyboardInterrupt:
-        raise Stopped("stopped; everything so far is saved. Give the same command again to go on.") from None
+        raise Stopped("stopped; everything so far is saved. Give the same command again to continue.") from None
     if json:
         show.as_json(product.summary())
         return
@@ -180,7 +182,7 @@ def _train_file(
 def _print_data(file: Path, prepared: Any, folder: Path) -> None:
     survey, issues, data = prepared.own.survey, prepared.own.issues, prepared.data
     noun = "molecules" if prepared.own.column else "graphs"
-    aside = f"{len(issues):,} rows set aside ({folder / 'issues.csv'})" if issues else "no row set aside"
+    aside = f"{len(issues):,} rows excluded ({folder / 'issues.csv'})" if issues else "no row excluded"
     typer.echo(f"{file.name}: {survey.rows:,} rows, {len(data.store):,} {noun}; {aside}")
     for what in (*prepared.own.notes, *survey.assumed):
         typer.echo(f"note: {what}")
@@ -249,14 +251,13 @@ def resume(
     plugin: Plugins = None,
     json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
-    """Go on with a run that was interrupted, from its last checkpoint; the result is the same as without."""
+    """Continue an interrupted run from its last checkpoint; the result is the same as without the interruption."""
     from mphil.model.product.place import MARKER
     from mphil.training.saved import stored_run
 
     if (run / MARKER).exists():
         raise UsageError(
-            f"{run} holds a training on a file; give the same `mphil train FILE` command again: it goes on where it "
-            "stopped"
+            f"{run} holds a training on a file; give the same `mphil train FILE` command again to continue it"
         )
     settings, data = stored_run(run)
     _execute(settings, data, run, resume=True, json=json)
@@ -274,7 +275,7 @@ def _execute(settings: Any, data: Any, folder: Path, *, resume: bool, json: bool
         if not is_first():
             raise Stopped("") from None
         if (folder / "config.json").exists():
-            raise Stopped(f"stopped; everything so far is saved. Go on with: mphil resume {folder}") from None
+            raise Stopped(f"stopped; everything so far is saved. Continue with: mphil resume {folder}") from None
         raise
     if not is_first():
         return

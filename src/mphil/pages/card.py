@@ -287,7 +287,7 @@ def _data(config: Values) -> Section:
         rows.append([PART_NAMES[part], shown or MISSING, f"{size:,}"])
     entries = [
         ("File", data["file"]),
-        ("Rows", f"{data['rows']:,}, of which {data['set_aside']:,} were set aside"),
+        ("Rows", f"{data['rows']:,}, of which {data['set_aside']:,} were excluded"),
         ("Split", f"{data['split']}" + ("" if data["domains"] is None else f", {data['domains']:,} domains")),
         ("Data", data["data_digest"]),
         ("Parts", data["split_digest"]),

@@ -7,6 +7,7 @@ import logging
 from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 from importlib.metadata import version
+from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
@@ -17,15 +18,20 @@ from starlette.requests import ClientDisconnect
 from mphil.errors import MphilError, UsageError
 from mphil.model.predictor import Predictor
 from mphil.serve import api, pages
+from mphil.serve.connection import QUEUES
 from mphil.serve.deadline import GONE
-from mphil.serve.explainer import Explainer
+from mphil.serve.explainer import Explainer, Kind
 from mphil.serve.guard import LOCAL, Guard
 from mphil.serve.jobs import Jobs
 from mphil.serve.refusal import Refusal
 from mphil.serve.service import ModelService
 from mphil.serve.shutdown import Shutdown
+from mphil.serve.waiting import Waiting
 
 DOCS = "GET /docs lists the operations"
+
+MAX_WAITING_SECONDS: dict[Kind, float] = {"predict": 0.5, "explain": 10.0}
+"""How long the last of those who wait may have to wait, by the time that answers took of late."""
 
 _log = logging.getLogger(__name__)
 
@@ -44,18 +50,23 @@ def create_app(predictor: Predictor, *, hosts: Collection[str] = LOCAL) -> FastA
         raise UsageError(
             "this bundle takes graphs that are no molecules, the page shows molecules; use `mphil predict`"
         )
+    waiting = {kind: Waiting(seconds) for kind, seconds in MAX_WAITING_SECONDS.items()}
+    queues = {f"/api/{kind}": queue for kind, queue in waiting.items()}
 
     @asynccontextmanager
-    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+    async def lifespan(app: FastAPI) -> AsyncIterator[dict[str, Any]]:
         # A job goes on for long, so it has a model of its own: questions need not wait for it.
         second = Predictor(predictor.bundle, batch_size=predictor.batch_size, device=predictor.device)
         with ModelService(predictor) as service, Jobs(second) as jobs:
-            async with Explainer(predictor, "predict") as predicting, Explainer(predictor, "explain") as explainer:
+            async with (
+                Explainer(predictor, "predict", waiting["predict"]) as predicting,
+                Explainer(predictor, "explain", waiting["explain"]) as explainer,
+            ):
                 app.state.service, app.state.jobs = service, jobs
                 app.state.predicting, app.state.explainer = predicting, explainer
                 trial = asyncio.create_task(service.warm_up(predicting.warm_up(), explainer.warm_up()))
                 trial.add_done_callback(_tell_failure)
-                yield
+                yield {QUEUES: queues}
                 trial.cancel()
 
     app = FastAPI(
@@ -69,7 +80,7 @@ def create_app(predictor: Predictor, *, hosts: Collection[str] = LOCAL) -> FastA
     app.include_router(api.router)
     app.include_router(pages.router)
     app.state.shutdown = Shutdown()
-    app.add_middleware(Guard, hosts=hosts, shutdown=app.state.shutdown)
+    app.add_middleware(Guard, hosts=hosts, shutdown=app.state.shutdown, queues=queues)
     app.add_exception_handler(ClientDisconnect, _left)
     app.add_exception_handler(Refusal, _refused)
     app.add_exception_handler(MphilError, _unusable)

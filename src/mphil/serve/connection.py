@@ -3,30 +3,48 @@
 from __future__ import annotations
 
 import asyncio
+import re
 
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from mphil.limits import HEADER_SECONDS, MAX_PEER_CONNECTIONS
+from mphil.serve.guard import HEADERS
+from mphil.serve.refusal import Refusal
+
+QUEUES = "queues"
+"""Under which name the state of the application has who waits, by path; see `mphil.serve.waiting`."""
+
+NEW_SECONDS = 0.5
+"""How long a connection is spared that has said nothing, unless its peer has twice as many as it may."""
+
+_ASKED = re.compile(rb"POST (/[a-z/]+) HTTP/1\.[01]\r\n")
 
 
 class Connection(H11Protocol):
     """A connection on which the head of each request has to arrive in time.
 
-    A peer with too many connections loses the oldest one that is not being answered.
+    A peer with too many connections loses the oldest one that is not being answered and not quite new. A new connection
+    that asks for something that too many wait for is told so after a look at its first line: to take its request apart
+    would cost many times as much, and under an overload nearly all requests end like this.
     """
 
     _timer: asyncio.TimerHandle | None = None
+    _heard = _refused = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Start to wait for a request."""
         super().connection_made(transport)
         self._await_head()
+        if len(self.connections) <= MAX_PEER_CONNECTIONS:
+            return
         ours = [other for other in self.connections if isinstance(other, Connection) and other.peer == self.peer]
         if len(ours) > MAX_PEER_CONNECTIONS:
             idle = [other for other in ours if other is not self and not other.busy]
             oldest = min(idle, key=lambda other: other.begun, default=self)
-            oldest.transport.close()
-            self.connections.discard(oldest)
+            # A crowd is accepted before anything that it sends is read: who came just now has not been slow.
+            if self.begun - oldest.begun > NEW_SECONDS or len(ours) > 2 * MAX_PEER_CONNECTIONS:
+                oldest.transport.close()
+                self.connections.discard(oldest)
 
     @property
     def peer(self) -> str:
@@ -40,11 +58,30 @@ class Connection(H11Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Take what arrives; once the head of a request is there, its body has a time of its own."""
+        if not self._heard:
+            self._heard = True
+            self._refuse_if_full(data)
+        if self._refused:
+            return
         super().data_received(data)
         if self.busy:
             self._stop_waiting()
         elif self._timer is None:
             self._await_head()
+
+    def _refuse_if_full(self, data: bytes) -> None:
+        asked = _ASKED.match(data)
+        queue = self.app_state.get(QUEUES, {}).get(asked[1].decode()) if asked else None
+        if queue is None:
+            return
+        try:
+            queue.check()
+        except Refusal as refusal:
+            self._refused = True
+            # The rest of the request is still heard, and forgotten: a closed end would answer it with a reset, which
+            # can overtake the answer.
+            self.transport.write(_rendered(refusal))
+            self.transport.write_eof()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Stop waiting."""
@@ -64,3 +101,11 @@ class Connection(H11Protocol):
         self._timer = None
         if not self.busy:
             self.transport.close()
+
+
+def _rendered(refusal: Refusal) -> bytes:
+    """The whole answer, on a connection that is not used again."""
+    body = refusal.body()
+    own = {"content-type": "application/json", "content-length": str(len(body)), "connection": "close"}
+    head = "".join(f"{name}: {value}\r\n" for name, value in {**HEADERS, **own}.items())
+    return f"HTTP/1.1 {refusal.status} Service Unavailable\r\n{head}\r\n".encode() + body

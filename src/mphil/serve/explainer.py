@@ -14,12 +14,12 @@ import sys
 from contextlib import AbstractAsyncContextManager, suppress
 from typing import Literal
 
-from mphil.limits import MAX_WAITING_REQUESTS
 from mphil.model.bundle import write_bundle
 from mphil.model.predictor import Predictor
 from mphil.serve.refusal import Refusal
 from mphil.serve.scratch import Scratch
 from mphil.serve.service import TRIAL
+from mphil.serve.waiting import Waiting
 
 REQUEST = struct.Struct("<Q")
 ANSWER = struct.Struct("<HQ")
@@ -35,13 +35,6 @@ that clients who leave early would otherwise keep the server from everybody else
 
 Kind = Literal["predict", "explain"]
 
-MAX_WAITING_SECONDS: dict[Kind, float] = {"predict": 1.5, "explain": 10.0}
-"""How long the last of those who wait may have to wait, by the time that answers took of late."""
-ALWAYS_WAITING = 3
-"""Requests that may wait however long answers take."""
-RECENT = 0.2
-"""Weight of the last answer in the mean time of an answer."""
-
 
 class Explainer(AbstractAsyncContextManager["Explainer"]):
     """Has molecules predicted or explained, one request after the other.
@@ -49,13 +42,14 @@ class Explainer(AbstractAsyncContextManager["Explainer"]):
     Args:
         predictor: the model; the process has a copy.
         kind: what is asked of it.
+        waiting: counts those who wait for it.
     """
 
-    def __init__(self, predictor: Predictor, kind: Kind) -> None:
-        self._predictor, self._kind = predictor, kind
+    def __init__(self, predictor: Predictor, kind: Kind, waiting: Waiting) -> None:
+        self._predictor, self._kind, self._waiting = predictor, kind, waiting
         self._folder = Scratch()
         self._turn = asyncio.Lock()
-        self._waiting, self._closed, self._seconds = 0, False, 0.0
+        self._closed = False
         self._process: asyncio.subprocess.Process | None = None
         self._starting: asyncio.Task[asyncio.subprocess.Process] | None = None
         self._working: set[asyncio.Task[bytes]] = set()
@@ -73,11 +67,7 @@ class Explainer(AbstractAsyncContextManager["Explainer"]):
             Refusal: too many requests are waiting, or this one cannot be answered.
             RuntimeError: a fault of the process.
         """
-        late = self._waiting * self._seconds > MAX_WAITING_SECONDS[self._kind] and self._waiting >= ALWAYS_WAITING
-        if late or self._waiting >= MAX_WAITING_REQUESTS:
-            raise Refusal(503, f"{self._waiting} requests are waiting already", "try again in a moment")
-        self._waiting += 1
-        try:
+        with self._waiting.place():
             await self._turn.acquire()
             work = asyncio.ensure_future(self._in_turn(json.dumps({"smiles": smiles, "target": target}).encode()))
             self._working.add(work)
@@ -87,8 +77,6 @@ class Explainer(AbstractAsyncContextManager["Explainer"]):
             except asyncio.CancelledError:
                 asyncio.get_running_loop().call_later(LINGER_SECONDS, work.cancel)
                 raise
-        finally:
-            self._waiting -= 1
 
     async def _in_turn(self, request: bytes) -> bytes:
         try:
@@ -105,10 +93,9 @@ class Explainer(AbstractAsyncContextManager["Explainer"]):
             raise self._lost() from None
         try:
             assert process.stdin is not None
-            begun = asyncio.get_running_loop().time()
-            process.stdin.write(REQUEST.pack(len(request)) + request)
-            status, body = await _answer(process)
-            self._seconds += RECENT * (asyncio.get_running_loop().time() - begun - self._seconds)
+            with self._waiting.work():
+                process.stdin.write(REQUEST.pack(len(request)) + request)
+                status, body = await _answer(process)
         except (asyncio.IncompleteReadError, OSError):
             await self._renew()
             raise self._lost() from None

@@ -24,8 +24,8 @@ from mphil.serve.refusal import Refusal
 from mphil.serve.service import ModelService
 
 READY = b"ready"
-NICENESS = 5
-"""How much explanations give way to predictions."""
+NICENESS = {"predict": 2, "explain": 7}
+"""How much work gives way to the event loop, which has to turn others away, and explanations to predictions."""
 
 
 def answer(service: ModelService, request: bytes, kind: str) -> tuple[int, bytes]:
@@ -56,7 +56,7 @@ def main(folder: str, batch_size: str, device: str, kind: str) -> None:
     load_plugins()
     predictor = Predictor(read_bundle(folder), batch_size=int(batch_size), device=device)
     with ModelService(predictor) as service:
-        os.nice(NICENESS if kind == "explain" else 0)
+        os.nice(NICENESS[kind])
         _send(out, 200, READY)
         while head := sys.stdin.buffer.read(REQUEST.size):
             (length,) = REQUEST.unpack(head)

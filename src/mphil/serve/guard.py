@@ -22,6 +22,7 @@ from mphil.limits import MAX_PEER_REQUESTS, MAX_REQUEST_BYTES, MAX_REQUESTS, MAX
 from mphil.serve.pace import Pace
 from mphil.serve.refusal import Refusal
 from mphil.serve.shutdown import Shutdown
+from mphil.serve.waiting import Waiting
 
 LOCAL = ("127.0.0.1", "localhost", "::1")
 """What this machine is called by itself."""
@@ -60,10 +61,17 @@ class Guard:
         app: what is guarded.
         hosts: names and addresses that a request may use for us; one of `EVERYWHERE` lets any address pass, no name.
         shutdown: tells when requests in flight are to be given up.
+        queues: who waits already, by the path that is asked for.
     """
 
-    def __init__(self, app: ASGIApp, hosts: Collection[str] = LOCAL, shutdown: Shutdown | None = None) -> None:
-        self.app, self.hosts = app, frozenset(host.lower() for host in hosts)
+    def __init__(
+        self,
+        app: ASGIApp,
+        hosts: Collection[str] = LOCAL,
+        shutdown: Shutdown | None = None,
+        queues: Mapping[str, Waiting] | None = None,
+    ) -> None:
+        self.app, self.hosts, self._queues = app, frozenset(host.lower() for host in hosts), queues or {}
         self._shutdown, self._peers = shutdown or Shutdown(), Counter[str]()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -83,6 +91,8 @@ class Guard:
 
         try:
             check(scope["method"], scope["path"], Headers(scope=scope), self.hosts, scope["scheme"])
+            if (queue := self._queues.get(scope["path"])) is not None:
+                queue.check()
             with self._place(scope):
                 await self._pass_on(scope, receive, send_with_headers)
         except Refusal as refusal:

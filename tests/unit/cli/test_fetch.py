@@ -39,10 +39,10 @@ def test_downloads_and_checks(folder, publish):
         ended = call("benchmarks", "fetch", "good-hiv-scaffold", "good-hiv-size")
     path = folder / "moleculenet" / "HIV.csv"
     assert (ended.code, path.read_bytes()) == (0, CONTENT)
-    assert ended.out == f"{path}: downloaded, {len(CONTENT)} bytes, the checksum is right\n"
+    assert ended.out == f"{path}: downloaded, {len(CONTENT)} bytes, checksum verified\n"
     assert ended.err == (f"cannot download {dead.url}: the server answered 404 Not Found; trying the next address\n")
     ended = call("benchmarks", "fetch", "good-hiv-scaffold")
-    assert ended.out == f"{path}: there, {len(CONTENT)} bytes, the checksum is right\n"
+    assert ended.out == f"{path}: already there, {len(CONTENT)} bytes, checksum verified\n"
 
 
 def test_wrong_checksum_is_refused(folder, publish):

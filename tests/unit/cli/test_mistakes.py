@@ -97,7 +97,7 @@ class TestUsage:
             (["methods", "show", "emr"], "did you mean erm"),
             (["resume", "nowhere"], "no run here"),
             (["evaluate", "nowhere"], "no run here"),
-            (["predict", "nowhere"], "nowhere is no bundle and holds none"),
+            (["predict", "nowhere"], "nowhere is not a bundle and contains none"),
         ],
     )
     def test_other_verbs(self, arguments, text):

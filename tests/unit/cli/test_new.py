@@ -51,7 +51,7 @@ class TestRefusals:
     def test_a_name_that_is_no_identifier(self, kind, name, tmp_path):
         ended = call("new", kind, name, "--out", tmp_path)
         assert (ended.code, list(tmp_path.iterdir())) == (2, [])
-        assert "cannot be the name of a Python file" in ended.err
+        assert "is not a valid name of a Python module" in ended.err
 
     def test_a_name_that_is_taken(self, kind, tmp_path, plugged):
         taken = {"method": "gsat", "encoder": "gin", "benchmark": "taken_already"}[kind]

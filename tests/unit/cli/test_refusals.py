@@ -75,5 +75,5 @@ def test_version():
 @pytest.mark.parametrize("verb", ["train", "check"])
 def test_help_says_what_happens_without_an_option(verb):
     told = " ".join(call(verb, "--help").out.replace("│", " ").split())
-    for default in ("(default: found)", "[default: standardise]"):
+    for default in ("(default: detected)", "[default: standardise]"):
         assert default in told

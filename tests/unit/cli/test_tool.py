@@ -19,7 +19,7 @@ class TestTrain:
         binary_table(tmp_path / "assay.csv")
         ended = call("train", "assay.csv", "--target", "active", "--out", "first", *TINY)
         assert ended.code == 0, ended.err
-        assert "assay.csv: 108 rows, 106 molecules; 2 rows set aside (first/issues.csv)" in ended.out
+        assert "assay.csv: 108 rows, 106 molecules; 2 rows excluded (first/issues.csv)" in ended.out
         assert "split by scaffold: train 64 · id-val 10 · id-test 10 · ood-val " in ended.out
         assert "scaffolds, none on two sides of the shift" in ended.out
         names = ("id-test   ood-test", "mphil+, seed 1", "random forest", "gradient boosting", "committee")
@@ -142,7 +142,7 @@ class TestPredict:
         assert "new.csv: 7 rows, 5 answered" in ended.out
         assert "without an answer: " in ended.out
         assert "whitespace 1" in ended.out
-        assert "2 cells that a spreadsheet would run as formulas stand behind an apostrophe" in ended.out
+        assert "2 cells that a spreadsheet would run as formulas got a leading apostrophe" in ended.out
         assert "answers: new-predictions.csv" in ended.out
         assert len(rows_of(tmp_path / "new-predictions.csv")) == 8
 
@@ -195,8 +195,8 @@ class TestPredict:
             (["{bundle}", "{table}", "--out", "a.xls"], 2, "its name must end in"),
             (["{bundle}", "{table}", "--out", "{table}"], 2, "is the file that is read"),
             (["{bundle}", "{table}", "--engine", "ray"], 2, "--engine goes with a folder"),
-            (["{run}", "{table}"], 2, "is no bundle"),
-            (["{run}"], 2, "is no bundle and holds none"),
+            (["{run}", "{table}"], 2, "is not a bundle"),
+            (["{run}"], 2, "is not a bundle and contains none"),
             (
                 ["{bundle}", "{table}", "--part", "train"],
                 2,

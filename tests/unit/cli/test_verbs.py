@@ -140,7 +140,7 @@ class TestBenchmarks:
         assert missing["drugood-ec50-assay"] == ["lbap_core_ec50_assay.json"]
         assert missing["muv-scaffold"] == missing["good-motif-basis"] == []
         table = call("benchmarks").out
-        assert "needs HIV.csv, which is downloaded" in " ".join(table.split())
+        assert "needs HIV.csv (downloaded on first use)" in " ".join(table.split())
 
     @pytest.mark.parametrize("name", ["forest", "extra-trees", "boosting"])
     def test_trees_are_methods_too(self, name):

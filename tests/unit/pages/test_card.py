@@ -30,7 +30,7 @@ def test_it_says_what_the_files_say(values, product):
         row = " ".join(["–" if found[part] is None else f"{found[part]:.3f}" for part in ("id_test", "ood_test")])
         assert f"{name} {row}" in text
     assert f"epoch {metrics['epoch']}" in text
-    assert "108, of which 2 were set aside" in text
+    assert "108, of which 2 were excluded" in text
     assert config["data"]["split_digest"] in text
     assert config["data"]["data_digest"] in text
     assert "ab" * 32 in text

@@ -92,7 +92,7 @@ def test_predefined_split_and_text_among_labels(tmp_path):
 def test_page(assay):
     page = check_page(check(assay))
     assert "59 of 68 rows can be used" in page
-    for heading in ("Rows set aside", "Labels", "Duplicates", "Split by scaffold", "Split by size", "Columns"):
+    for heading in ("Rows excluded", "Labels", "Duplicates", "Split by scaffold", "Split by size", "Columns"):
         assert f">{heading}</h2>" in page
     assert page.count("<svg") >= 4 * 3
     assert "data:image/svg+xml" in page
@@ -148,7 +148,7 @@ def test_command(assay, tmp_path):
     ended = call("check", assay, "--html", page, "--rows", rows)
     assert ended.code == 0, ended.err
     for text in (
-        "68 rows, 59 molecules; 8 set aside, 1 merged",
+        "68 rows, 59 molecules; 8 excluded, 1 merged",
         "whitespace 1",
         "2 occur more than once",
         "1 with labels",

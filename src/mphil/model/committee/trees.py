@@ -1,4 +1,4 @@
-"""An ensemble of decision trees as plain arrays: nothing to unpickle, and answered by a few lines of NumPy."""
+"""An ensemble of decision trees as plain arrays: nothing to unpickle, and answered by a compiled loop or NumPy."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mphil.errors import IntegrityError
+from mphil.nn.fast.library import status
 from mphil.trust.values import softmax
 
 Link = Literal["identity", "logistic", "softmax"]
@@ -19,6 +20,8 @@ ROWS = 256
 """Rows that go through all trees at a time."""
 
 LEAF = -1
+NODES = ("feature", "threshold", "left", "right", "root")
+"""Arrays that say which way a row goes."""
 Floats = NDArray[np.float64]
 
 
@@ -77,6 +80,19 @@ class Trees:
 
     def _leaves(self, x: NDArray[np.float32]) -> NDArray[np.int32]:
         """(n, trees) number of the values of the leaf that each row comes to in each tree."""
+        library = status().library
+        if library is None or not len(self.root):
+            return self.plain_leaves(x)
+        if x.shape[1] <= max(0, int(self.feature.max())):
+            raise IndexError(f"rows have {x.shape[1]} features; the trees ask for more")
+        leaf = np.empty((len(x), len(self.root)), np.int32)
+        nodes = {name: np.ascontiguousarray(getattr(self, name)) for name in NODES}
+        x = np.ascontiguousarray(x)
+        library.leaves(leaf=leaf, x=x, **nodes, rows=len(x), trees=len(self.root), features=x.shape[1])
+        return leaf
+
+    def plain_leaves(self, x: NDArray[np.float32]) -> NDArray[np.int32]:
+        """The same in NumPy."""
         place = np.tile(self.root, (len(x), 1)).ravel()
         row = np.repeat(np.arange(len(x)), len(self.root))
         going = np.flatnonzero(self.feature[place] != LEAF)

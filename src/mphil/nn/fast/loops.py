@@ -18,7 +18,14 @@ HEADER = "kernels.h"
 """Declares the functions that C sources call of each other, which are not for us."""
 _DEFINED = re.compile(r"^(int|double|void|int64_t) (\w+)\(([^)]*)\) \{", re.MULTILINE)
 _SCALARS = {"int64_t": ctypes.c_int64, "double": ctypes.c_double, "int": ctypes.c_int, "void": None}
-_NUMBERS = {"int64_t": torch.int64, "uint64_t": torch.int64, "int16_t": torch.int16, "double": torch.float64}
+_NUMBERS = {
+    "int64_t": torch.int64,
+    "uint64_t": torch.int64,
+    "int32_t": torch.int32,
+    "int16_t": torch.int16,
+    "float": torch.float32,
+    "double": torch.float64,
+}
 """What a pointer points to, by its C type: bytes when it is none of these."""
 _REAL = {"float": torch.float32, "double": torch.float64}
 

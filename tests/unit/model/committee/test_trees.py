@@ -77,6 +77,21 @@ def test_no_rows_and_no_trees():
     assert constant(np.array([1.0]), np.array([1])).predict(X[:2]).tolist() == [[1.0], [1.0]]
 
 
+@pytest.mark.parametrize("rows", [1, 15, 16, 17, 200])
+@pytest.mark.parametrize(("kind", "convert"), [("forest", from_forest), ("boosting", from_boosting)])
+def test_the_compiled_loop_comes_to_the_same_leaves(kind, convert, rows):
+    trees = convert(grown(kind))
+    new = NEW[:rows].copy()
+    new[0, :3] = np.nan  # is at most nothing
+    assert np.array_equal(trees._leaves(new), trees.plain_leaves(new))
+    assert np.array_equal(trees._leaves(np.asfortranarray(new)), trees.plain_leaves(new))
+
+
+def test_rows_with_too_few_features():
+    with pytest.raises(IndexError):
+        from_forest(grown()).predict(NEW[:, :3])
+
+
 class TestStored:
     def arrays(self, **changed):
         return {**from_forest(grown()).arrays(), **changed}
