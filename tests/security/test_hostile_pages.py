@@ -18,7 +18,7 @@ from mphil.pages.regulatory import chapters, regulatory_page
 from mphil.pages.samples import sample_page
 from mphil.pages.sphere import molecule_map
 from mphil.pages.template import page
-from mphil.serve.operations import operations_page
+from mphil.serve.pages import operations_page
 from mphil.tables.check import check
 from tests.products import molecules, write_table
 from tests.security.test_hostile_text import CONTROL, HOSTILE, MARKUP, assert_page
