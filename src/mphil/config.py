@@ -92,6 +92,8 @@ class TrainConfig(Settings):
             lose none.
         distract: share of training graphs that get a scrambled graph beside them, as a component of its own, 0 = none;
             for graphs whose class is a part of them.
+        start: weights that the encoders start from: random ones if empty, `molecules` for those of this package, which
+            were trained to predict descriptors and fingerprints of 107,000 molecules, or a file.
         max_steps: stop after so many steps, 0 = no limit.
         max_minutes: stop at the end of the epoch that passes this time, 0 = no limit.
         window: an epoch is chosen, and training stopped early, by the mean validation score of so many last epochs.
@@ -122,6 +124,7 @@ class TrainConfig(Settings):
     renormalise: bool = False
     edge_drop: float = Field(0.0, ge=0, lt=1)
     distract: float = Field(0.0, ge=0, le=1)
+    start: str = Field("", max_length=4096)
     max_steps: int = Field(0, ge=0)
     max_minutes: float = Field(0.0, ge=0)
     window: int = Field(1, ge=1)

@@ -18,7 +18,7 @@ from mphil.methods.base import METHODS
 from mphil.methods.published import PRESET, published, published_encoder
 from mphil.provenance import NUMERICS
 from mphil.training.plugged import model_plugins
-from mphil.training.run import NO_EFFECT, drop_added
+from mphil.training.run import NO_EFFECT, identify
 from mphil.training.settings import (
     SECTIONS,
     Wanted,
@@ -135,7 +135,7 @@ class Cell:
         settings = {section: dict(values) for section, values in self.settings.items()}
         for key in NO_EFFECT:
             settings["train"].pop(key, None)
-        drop_added(settings["train"], "train")
+        identify(settings["train"], "train")
         if self.data_seeds:
             settings["benchmark"]["seed"] = "that of training"
         return _hash([settings, self.fraction, self.eval_fraction, sorted(self.probes)])

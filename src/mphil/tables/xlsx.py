@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import zipfile
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import date, datetime, time
@@ -41,6 +42,12 @@ _UNREAD = (
     "customXml/",
 )
 """Parts that are read row by row, or not at all."""
+
+_DAMAGED = (
+    *(zipfile.BadZipFile, zlib.error, EOFError, OSError, ParseError),
+    *(AttributeError, IndexError, KeyError, NotImplementedError, RuntimeError, TypeError, ValueError),
+)
+"""What unpacking and parsing make of an archive with wrong bytes, an encrypted one, or XML that is no workbook."""
 
 _ROW = re.compile(rb"[<:]row[\s/>]")
 
@@ -165,6 +172,6 @@ def _workbook(path: Path) -> Iterator[Any]:
                 yield reader.wb
             finally:
                 reader.archive.close()
-    except (zipfile.BadZipFile, InvalidFileException, ParseError, KeyError, ValueError, OSError) as error:
+    except (*_DAMAGED, InvalidFileException) as error:
         reason = " ".join(str(error).split())[:200]
         raise DataError(f"{path}: not a readable Excel workbook ({reason}); save the table as CSV") from error

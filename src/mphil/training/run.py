@@ -30,6 +30,7 @@ from mphil.training.plugged import needed_plugins
 from mphil.training.process import lock_run
 from mphil.training.selection import last_scores
 from mphil.training.settings import Wanted, merge, resolve
+from mphil.training.start import start_digest, start_from
 from mphil.training.trainable import check_accumulation, check_needs, check_trainable, notes
 from mphil.training.trainer import RULES, Trainer
 
@@ -38,7 +39,7 @@ _LOG = logging.getLogger(__name__)
 NO_EFFECT = ("checkpoint_minutes", "loggers", "threads")
 """Training settings that cannot change a result."""
 
-ADDED_OPTIONS = {"benchmark.task": "", "train.distract": 0.0}
+ADDED_OPTIONS = {"benchmark.task": "", "train.distract": 0.0, "train.start": ""}
 """Settings that came later: at their default they leave the identity of earlier runs as it was."""
 
 
@@ -120,6 +121,8 @@ def execute(
         check_parallel(METHODS[config.method.name])
         torch.manual_seed(derive_seed(config.seed, "weights"))
         method = build_method(config.method.name, benchmark.task, config.encoder, config.method.args)
+        if config.train.start:
+            start_from(method, config.encoder, config.train.start)
         mine = folder if world.rank() == 0 else None
         if mine is not None:
             stack.enter_context(open_folder(mine, config, benchmark, resume))
@@ -266,15 +269,17 @@ def fingerprint(config: RunConfig, benchmark: Benchmark) -> str:
     settings = config.model_dump(mode="json")
     for key in NO_EFFECT:
         settings["train"].pop(key)
-    drop_added(settings["benchmark"]["args"], "benchmark")
-    drop_added(settings["train"], "train")
+    identify(settings["benchmark"]["args"], "benchmark")
+    identify(settings["train"], "train")
     identity = [settings, benchmark.store.digest(), benchmark.split.digest(), NUMERICS]
     return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()
 
 
-def drop_added(values: dict[str, Any], section: str) -> None:
-    """Take `ADDED_OPTIONS` at their defaults out of the settings of a section."""
+def identify(values: dict[str, Any], section: str) -> None:
+    """Make the settings of a section those of an identity: no `ADDED_OPTIONS` at their defaults, weights by content."""
     for option, default in ADDED_OPTIONS.items():
         place, key = option.split(".")
         if place == section and values.get(key) == default:
             del values[key]
+    if section == "train" and "start" in values:
+        values["start"] = start_digest(values["start"])

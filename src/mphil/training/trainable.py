@@ -14,11 +14,14 @@ from mphil.methods.published import published_epochs
 from mphil.methods.staged import Staged
 from mphil.task import Task
 from mphil.training.recipe import warmup_steps
+from mphil.training.start import MOLECULES
 
 GROUPS = 4
 """Environments in a batch where they are drawn on purpose, as in DrugOOD."""
 ENOUGH = 4
 """Graphs of an environment in a batch that a risk can be estimated from."""
+SEEN = ("good-hiv", "muv", "toxcast", "drugood-ic50", "ic50-partial")
+"""Benchmarks whose molecules the weights of this package were trained on."""
 
 
 def environments(env: Tensor) -> tuple[Tensor, Tensor]:
@@ -204,7 +207,22 @@ def notes(config: RunConfig, benchmark: Benchmark) -> list[str]:
     """All notes on a run, a sentence each; usually none."""
     train = benchmark.split.train
     method = METHODS[config.method.name]
-    return budget_notes(config, len(train)) + environment_notes(method, benchmark.store.env[train], config.train)
+    return [
+        *budget_notes(config, len(train)),
+        *environment_notes(method, benchmark.store.env[train], config.train),
+        *start_notes(config),
+    ]
+
+
+def start_notes(config: RunConfig) -> list[str]:
+    """Whether the encoder may have seen the molecules of the test parts, though not their labels."""
+    name = config.benchmark.name
+    if config.train.start != MOLECULES or not name.startswith(SEEN):
+        return []
+    return [
+        f"the weights of train.start={MOLECULES} were trained on molecules of {name}, those of its test parts too, "
+        "without labels: scores are not comparable with those of other papers"
+    ]
 
 
 def budget_notes(config: RunConfig, graphs: int) -> list[str]:

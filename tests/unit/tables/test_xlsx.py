@@ -170,3 +170,17 @@ class TestBombs:
         row = b'<row r="300"><c r="A300" t="inlineStr"><is><t>smiles</t></is></c></row>'
         path = self.sheet(tmp_path / "x.xlsx", row, b'<dimension ref="A1:XFD1048576"/>')
         assert open_table(path).columns == ("smiles",)
+
+
+@pytest.mark.parametrize("part", ["xl/worksheets/sheet1.xml", "xl/workbook.xml", "[Content_Types].xml"])
+def test_a_part_that_cannot_be_unpacked(tmp_path, part):
+    path = tmp_path / "table.xlsx"
+    Workbook().save(path)
+    with zipfile.ZipFile(path) as archive:
+        entry = archive.getinfo(part)
+    content = bytearray(path.read_bytes())
+    start = entry.header_offset + 30 + len(part)
+    content[start : start + entry.compress_size] = b"\xff" * entry.compress_size
+    path.write_bytes(content)
+    with pytest.raises(DataError, match=r"table.xlsx: not a readable Excel workbook .*; save the table as CSV"):
+        check(path, workers=0)

@@ -17,7 +17,7 @@ from mphil.nn.fast.library import path_taken
 from mphil.provenance import NUMERICS, code_digest, machine
 from mphil.training import run as run_module
 from mphil.training.checkpoint import Checkpoints
-from mphil.training.run import differences, drop_added, execute, fingerprint, read_run_config
+from mphil.training.run import differences, execute, fingerprint, identify, read_run_config
 from mphil.training.saved import evaluate_run
 from mphil.training.settings import resolve
 
@@ -387,8 +387,8 @@ def test_settings_that_came_later_count_when_they_are_used(motif):
     used = plain.model_copy(update={"train": plain.train.model_copy(update={"distract": 0.5})})
     assert fingerprint(plain, motif) != fingerprint(used, motif)
     for section, values in (("train", plain.train.model_dump()), ("benchmark", {"task": "", "graphs": 300})):
-        drop_added(values, section)
+        identify(values, section)
         assert not {"distract", "task"} & values.keys()
     values = used.train.model_dump()
-    drop_added(values, "train")
+    identify(values, "train")
     assert values["distract"] == 0.5

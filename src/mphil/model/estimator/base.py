@@ -22,7 +22,7 @@ from mphil.model.estimator.labels import Labels
 from mphil.model.predictor import Predictions, Predictor
 from mphil.model.product import Prepared, assemble, choosing_part
 from mphil.model.product.build import fingerprints_of, tree_config
-from mphil.model.product.defaults import train_defaults
+from mphil.model.product.defaults import default_start, train_defaults
 from mphil.model.product.members import Trained, check_members, train_members, train_trees
 from mphil.tables.from_smiles import OK
 from mphil.training.run import Run, execute
@@ -150,14 +150,19 @@ class GraphEstimator(BaseEstimator):  # type: ignore[misc]
         data = own.benchmark
         rule, graphs = choosing_part(data), len(data.split.train)
         given = {"epochs": self.epochs, "batch_size": self.batch_size, "patience": self.patience}
-        chosen = train_defaults(graphs, {name: value for name, value in given.items() if value is not None})
+        encoder = {name: getattr(self, name) for name in ("layers", "width", "dropout", "readout")}
+        encoder |= {"kind": self.encoder}
+        chosen = train_defaults(
+            graphs,
+            {name: value for name, value in given.items() if value is not None},
+            default_start(data, encoder),
+        )
         if isinstance(chosen["batch_size"], int):
             chosen["batch_size"] = min(chosen["batch_size"], graphs)
         train = {"lr": self.lr, "weight_decay": self.weight_decay, "device": self.device, "patience_on": rule}
-        encoder = {name: getattr(self, name) for name in ("layers", "width", "dropout", "readout")}
         wanted = {
             "method": {"name": self.method, **(self.options or {})},
-            "encoder": encoder | {"kind": self.encoder},
+            "encoder": encoder,
             "train": chosen | train,
             "seed": self.seed,
         }

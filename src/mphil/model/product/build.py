@@ -22,7 +22,7 @@ from mphil.model.bundle import Bundle, write_bundle
 from mphil.model.committee.fitting import TREE_KINDS
 from mphil.model.product.assembly import Prepared, Rule, assemble
 from mphil.model.product.beside import trained_beside
-from mphil.model.product.defaults import ARGUMENTS, ENCODER, METHOD, train_defaults
+from mphil.model.product.defaults import ARGUMENTS, ENCODER, METHOD, default_start, train_defaults
 from mphil.model.product.forest import forest_scores
 from mphil.model.product.members import (
     BASELINE,
@@ -39,6 +39,7 @@ from mphil.tables.pool import run as read_molecules
 from mphil.training.metrics import score
 from mphil.training.run import Run, execute
 from mphil.training.settings import Wanted, merge, resolve
+from mphil.training.start import read_start
 from mphil.training.trainable import check_needs, check_trainable
 from mphil.training.trainer import RULES
 
@@ -95,7 +96,8 @@ def prepare(wanted: Wanted, *, selection: str = "") -> Prepared:
     recorded = {name: value for name, value in args.items() if name != "id" and (name != "sheet" or value)}
     data = replace(own.benchmark, name="own-data", args=recorded)
     rule = choosing_part(data, selection)
-    train = {"patience_on": rule} | train_defaults(len(data.split.train), wanted.get("train"))
+    start = default_start(data, wanted.get("encoder", {}))
+    train = {"patience_on": rule} | train_defaults(len(data.split.train), wanted.get("train"), start)
     rest = {section: values for section, values in wanted.items() if section != "benchmark"}
     kind = dict(wanted.get("method", {})).get("name", METHOD)
     method = {"name": kind, **ARGUMENTS.get(kind, {})}
@@ -107,6 +109,8 @@ def prepare(wanted: Wanted, *, selection: str = "") -> Prepared:
     check_needs(METHODS[config.method.name], data)
     with torch.device("meta"):  # whether it can be built at all, at no cost
         build_method(config.method.name, data.task, config.encoder, config.method.args)
+    if config.train.start:
+        read_start(config.encoder, config.train.start)
     return Prepared(own, data, config, rule)
 
 

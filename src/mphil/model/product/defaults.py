@@ -5,6 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from mphil.benchmarks.base import Benchmark
+from mphil.chem.schema import GOOD
+from mphil.config import EncoderConfig
+from mphil.training.start import MOLECULES
+
 SIZES = ((2_000, 32, 30), (20_000, 64, 30), (200_000, 128, 20))
 """Up to so many training graphs: batch size, epochs."""
 
@@ -29,11 +34,29 @@ OTHER = {"dropout": 0.5, "readout": "mean"}
 dropout on EC50, a mean and much dropout on ToxCast and MUV."""
 
 
-def train_defaults(graphs: int, given: Mapping[str, Any] | None = None) -> dict[str, Any]:
+def default_start(data: Benchmark, encoder: Mapping[str, Any]) -> str:
+    """What `train.start` is when nobody says otherwise: pretrained weights, where they fit.
+
+    Args:
+        data: what will be trained on.
+        encoder: the settings of the encoder that somebody gave.
+    """
+    usual = EncoderConfig()
+    fits = all(encoder.get(name, getattr(usual, name)) == getattr(usual, name) for name in ("kind", "layers", "width"))
+    return MOLECULES if fits and data.store.node_features.schema == GOOD.name else ""
+
+
+def train_defaults(graphs: int, given: Mapping[str, Any] | None = None, start: str = "") -> dict[str, Any]:
     """The section `train` for so many training graphs: the given settings, and the recipe for the others.
 
     Small tables get small batches and many epochs, so that a thousand rows are trained in about a minute. The learning
     rate falls to 0, so that the last epochs are calm, and an epoch of the second half is chosen.
+
+    Args:
+        graphs: of the training part.
+        given: the settings that somebody gave.
+        start: weights that the encoder starts from, unless the given settings say so; half the epochs and half the
+            learning rate do then.
 
     Example:
         >>> train_defaults(600)["batch_size"], train_defaults(40)["batch_size"]
@@ -41,15 +64,15 @@ def train_defaults(graphs: int, given: Mapping[str, Any] | None = None) -> dict[
         >>> train_defaults(600, {"epochs": 3})["window"]
         3
     """
-    given = dict(given or {})
+    given = {"start": start} | dict(given or {})
     batch, epochs = next((rest for most, *rest in SIZES if graphs <= most), LARGE)
-    epochs = given.get("epochs", epochs)
+    epochs = given.get("epochs", epochs // 2 if given["start"] else epochs)
     usual = {
         "batch_size": max(1, min(batch, graphs // LEAST_BATCHES)),
         "epochs": epochs,
         "schedule": "cosine",
         "warmup": 0.05,
-        "lr": 1e-3,
+        "lr": 5e-4 if given["start"] else 1e-3,
     }
     if isinstance(epochs, int) and not given.get("max_steps"):
         usual |= {"window": min(WINDOW, max(1, epochs)), "min_epochs": epochs // 2}

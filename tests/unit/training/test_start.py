@@ -1,0 +1,126 @@
+"""Weights that encoders start from."""
+
+import json
+
+import pytest
+import torch
+from safetensors.torch import save_file
+from tests.toys import small_benchmark
+
+import mphil
+from mphil.chem.schema import GOOD
+from mphil.config import EncoderConfig
+from mphil.errors import UsageError
+from mphil.graphs.features import Features
+from mphil.methods import build_method
+from mphil.nn.encoders import build_encoder
+from mphil.task import Task
+from mphil.training.run import fingerprint
+from mphil.training.settings import resolve
+from mphil.training.start import MOLECULES, SHAPE, read_start, start_digest, start_from
+
+
+@pytest.fixture(scope="module")
+def data():
+    return small_benchmark()
+
+
+@pytest.fixture
+def encoder(data):
+    return EncoderConfig(layers=2, width=8, node=data.store.node_features, edge=data.store.edge_features)
+
+
+@pytest.fixture
+def file(encoder, tmp_path):
+    torch.manual_seed(7)
+    return written(build_encoder(encoder), encoder, tmp_path / "weights.safetensors")
+
+
+def written(network, encoder, path):
+    shape = encoder.model_dump(mode="json", include=set(SHAPE))
+    save_file(dict(network.state_dict()), path, {"encoder": json.dumps(shape)})
+    return str(path)
+
+
+def settings(start, data, **train):
+    wanted = {"method": {"name": "erm"}, "encoder": {"layers": 2, "width": 8}, "train": {"epochs": 1, "start": start}}
+    return resolve({**wanted, "train": wanted["train"] | train}, data)[0]
+
+
+@pytest.mark.parametrize("name", ["erm", "mphil", "mphil+", "gsat"])
+def test_encoders_of_all_methods_get_the_weights(name, data, encoder, file):
+    method = build_method(name, data.task, encoder, {})
+    start_from(method, encoder, file)
+    weights = read_start(encoder, file)
+    held = [module for module in method.modules() if module.state_dict().keys() == weights.keys()]
+    assert held
+    for module in held:
+        for key, value in module.state_dict().items():
+            assert torch.equal(value, weights[key])
+
+
+def test_an_encoder_of_another_depth_keeps_its_own(data, encoder, file):
+    method = build_method("mphil+", data.task, encoder, {"keep": 0.5, "gate_layers": 1})
+    before = {name: value.clone() for name, value in method.gate_encoder.state_dict().items()}
+    start_from(method, encoder, file)
+    assert all(torch.equal(value, before[name]) for name, value in method.gate_encoder.state_dict().items())
+
+
+def test_a_run_starts_there(data, encoder, file):
+    """With a learning rate of almost nothing, the encoder stays at the weights; without a start it is elsewhere."""
+    weights = read_start(encoder, file)
+    options = {"epochs": 1, "batch_size": 15, "lr": 1e-12, "schedule": "constant"}
+    config = {"layers": 2, "width": 8}
+    run = mphil.train(data, "erm", encoder=config, train=options | {"start": file})
+    for name, value in run.method.encoder.named_parameters():
+        assert torch.allclose(value, weights[name], atol=1e-6)
+    other = mphil.train(data, "erm", encoder=config, train=options)
+    assert any(
+        not torch.allclose(value, weights[name], atol=1e-3) for name, value in other.method.encoder.named_parameters()
+    )
+
+
+def test_the_identity_of_a_run_has_the_content(data, encoder, file, tmp_path):
+    torch.manual_seed(8)
+    other = written(build_encoder(encoder), encoder, tmp_path / "other.safetensors")
+    copied = tmp_path / "copied.safetensors"
+    copied.write_bytes((tmp_path / "weights.safetensors").read_bytes())
+    prints = [fingerprint(settings(start, data), data) for start in (file, str(copied), other, "")]
+    assert prints[0] == prints[1]
+    assert len(set(prints)) == 3
+    assert start_digest(file) != start_digest(other)
+
+
+class TestRefusals:
+    def test_no_file(self, encoder, tmp_path):
+        with pytest.raises(UsageError, match=r"train.start=.*No such file.*give molecules or a file"):
+            read_start(encoder, str(tmp_path / "none"))
+
+    @pytest.mark.parametrize("content", [b"", b"abc", b"\x10" + bytes(7) + b"{}" + bytes(14), b"\xff" * 50])
+    def test_another_file(self, encoder, tmp_path, content):
+        path = tmp_path / "other"
+        path.write_bytes(content)
+        with pytest.raises(UsageError, match="not a file of pretrained weights"):
+            read_start(encoder, str(path))
+
+    def test_weights_without_their_settings(self, encoder, tmp_path):
+        save_file({"a": torch.zeros(2)}, tmp_path / "bare")
+        with pytest.raises(UsageError, match="not a file of pretrained weights"):
+            read_start(encoder, str(tmp_path / "bare"))
+
+    def test_another_width(self, encoder, file):
+        with pytest.raises(UsageError, match=r"its weights need encoder.width=8; set that, or leave out train.start"):
+            read_start(encoder.model_copy(update={"width": 16}), file)
+
+    def test_graphs_that_are_no_molecules(self, data):
+        with pytest.raises(UsageError, match="nodes of this data carry something else; leave out train.start"):
+            read_start(EncoderConfig(node=data.store.node_features, edge=data.store.edge_features), MOLECULES)
+
+
+def test_the_packaged_weights_fit_the_usual_encoder():
+    encoder = EncoderConfig(
+        node=Features(GOOD.kind, GOOD.atom_sizes, GOOD.name), edge=Features(GOOD.kind, GOOD.bond_sizes, GOOD.name)
+    )
+    method = build_method("erm", Task("binary", 1, "roc_auc"), encoder, {})
+    start_from(method, encoder, MOLECULES)
+    assert all(torch.isfinite(value).all() for value in method.state_dict().values())
