@@ -32,7 +32,7 @@ from mphil.errors import UsageError
 from mphil.graphs.loader import Loader
 from mphil.graphs.store import Batch
 from mphil.methods import METHODS, Method, Parts, Progress, build_method
-from mphil.training.memory import kept_memory
+from mphil.training.process import kept_memory
 from mphil.training.trainable import check_needs
 
 ROOT = Path(__file__).parents[1]

@@ -42,7 +42,7 @@ from mphil.model.product.fitting import ENOUGH
 from mphil.model.product.worth import weighted_coverage
 from mphil.provenance import checkout
 from mphil.training.checkpoint import Checkpoints
-from mphil.training.prediction import predict_logits
+from mphil.training.metrics import predict_logits
 from mphil.training.run import Run, execute
 from mphil.training.settings import merge, resolve
 from mphil.trust.calibration import Calibration

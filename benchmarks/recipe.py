@@ -29,7 +29,7 @@ from mphil.lab.cells import Request
 from mphil.lab.records import RecordFile
 from mphil.lab.report.document import ReportTable
 from mphil.lab.report.gather import Sheet, fill, same_data, unused
-from mphil.lab.report.markdown import table_text
+from mphil.lab.report.rendering import table_text
 from mphil.lab.suite import load_suite
 from mphil.model.product.build import fingerprints_of
 from mphil.model.product.forest import forest_scores, n_trees

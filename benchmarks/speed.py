@@ -51,8 +51,8 @@ from mphil.nn.dropout import Dropout
 from mphil.nn.fast.library import status
 from mphil.tables.from_smiles import molecule_store
 from mphil.task import Task
-from mphil.training.memory import kept_memory
-from mphil.training.prediction import predict_logits
+from mphil.training.metrics import predict_logits
+from mphil.training.process import kept_memory
 from plain import plain_epoch, plain_method, plain_predictions
 
 RESULTS = Path(__file__).parent / "results" / "speed.jsonl"

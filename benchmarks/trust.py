@@ -41,11 +41,10 @@ from mphil.graphs.loader import Loader
 from mphil.graphs.split import Part
 from mphil.lab.records import RecordFile
 from mphil.lab.suite import Effort
-from mphil.lab.thinning import thin
+from mphil.lab.worker import thin
 from mphil.provenance import NUMERICS
 from mphil.tables.pool import run as read_molecules
-from mphil.training.metrics import roc_auc
-from mphil.training.prediction import gather, predict_logits
+from mphil.training.metrics import gather, predict_logits, roc_auc
 from mphil.training.run import Run, execute
 from mphil.training.settings import merge, parse_assignment, resolve
 from mphil.trust import ood

@@ -47,7 +47,7 @@ from mphil.nn.fast import library
 from mphil.nn.fast.compiling import compile_library, compiler, level
 from mphil.nn.fast.loops import Loops
 from mphil.nn.fast.trusted import load_library
-from mphil.training.prediction import predict_logits
+from mphil.training.metrics import predict_logits
 from mphil.trust.neighbours import most_similar
 from speed import Problem, Work, in_turns, machine, molecules, ratio, workers
 

@@ -25,7 +25,7 @@ from mphil.errors import DataError, IntegrityError, Stopped, UsageError
 from mphil.lab.cells import Request
 from mphil.lab.records import FAILED, NEEDED, read_folder
 from mphil.lab.report.document import Document, ReportTable
-from mphil.lab.report.markdown import table_text
+from mphil.lab.report.rendering import table_text
 from mphil.lab.report.write import make_document
 from mphil.methods import METHODS
 from mphil.methods.base import summary

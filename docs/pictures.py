@@ -13,7 +13,7 @@ import mphil
 from mphil.graphs.loader import Loader
 from mphil.graphs.store import GraphStore
 from mphil.pages.charts import line_chart
-from mphil.pages.graphs import GraphSample, gallery
+from mphil.pages.samples import GraphSample, gallery
 from mphil.pages.sphere import Cloud, still, to_sphere3
 
 FOLDER = Path(__file__).parent / "pictures"

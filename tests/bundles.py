@@ -17,7 +17,7 @@ from mphil.graphs.loader import Loader
 from mphil.methods.base import build_method
 from mphil.model.bundle import Bundle, BundleConfig, MoleculeReading, References, Trust, write_bundle
 from mphil.provenance import versions
-from mphil.training.prediction import gather, predict_logits, probabilities
+from mphil.training.metrics import gather, predict_logits, probabilities
 from mphil.training.run import Run, train
 from mphil.trust.calibration import Calibration
 from mphil.trust.conformal import Conformal

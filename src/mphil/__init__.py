@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from mphil.benchmarks.base import Benchmark, benchmark
-    from mphil.benchmarks.pyg import from_pyg
+    from mphil.benchmarks.own_data import from_pyg
     from mphil.graphs.split import Split
     from mphil.graphs.store import GraphStore
     from mphil.lab.study import study
@@ -36,7 +36,7 @@ _HOMES = {
     "Task": "mphil.task",
     "benchmark": "mphil.benchmarks.base",
     "compare": "mphil.training.compare",
-    "from_pyg": "mphil.benchmarks.pyg",
+    "from_pyg": "mphil.benchmarks.own_data",
     "load": "mphil.model.predictor",
     "study": "mphil.lab.study",
     "train": "mphil.model.product.runs",

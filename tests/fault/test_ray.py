@@ -13,7 +13,7 @@ from threading import Thread
 import pytest
 
 from mphil.errors import UsageError
-from mphil.lab.ray_engine import RayEngine
+from mphil.lab.engine import RayEngine
 from mphil.lab.records import RecordFile, read_folder
 from mphil.lab.sweep import sweep
 from tests.cluster import ONE_PROCESSOR, local_cluster

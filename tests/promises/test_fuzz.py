@@ -24,7 +24,7 @@ from mphil.lab.records import parse as parse_record
 from mphil.lab.suite import parse_suite
 from mphil.model.bundle import read_bundle
 from mphil.serve.guard import LOCAL, check
-from mphil.serve.refusal import Refusal
+from mphil.serve.requests import Refusal
 from mphil.serve.schemas import ExplainRequest, PredictRequest
 from mphil.tables.check import check as check_table
 from mphil.tables.read import open_table

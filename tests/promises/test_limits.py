@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from mphil import limits
-from mphil.serve import api, guard, waiting
+from mphil.serve import api, guard, requests
 from tests.command import wait_until
 from tests.security.test_serve_load import answered, explaining
 from tests.served import BINARY, JSON
@@ -98,8 +98,8 @@ def test_explained_atoms(client, around):
 def test_queue(client, figure, monkeypatch):
     """The process that predicts is stopped: requests wait, up to the limit of the queue, and are answered later."""
     most, more = 4, 2
-    monkeypatch.setattr(waiting, "MAX_WAITING_REQUESTS", most)
-    monkeypatch.setattr(waiting, "ALWAYS_WAITING", most)
+    monkeypatch.setattr(requests, "MAX_WAITING_REQUESTS", most)
+    monkeypatch.setattr(requests, "ALWAYS_WAITING", most)
     answered(client, "/api/predict")
     (number,) = explaining(b"predict")
     found = []

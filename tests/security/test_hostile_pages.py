@@ -9,16 +9,16 @@ import pytest
 
 from mphil.benchmarks.base import benchmark
 from mphil.lab.report.document import Bars, Chapter, Document, DrawnMolecules, ReportTable
-from mphil.lab.report.html import html
+from mphil.lab.report.rendering import html
 from mphil.model.bundle.folder import trust_values
 from mphil.pages import demo, gallery
 from mphil.pages.card import card_page
 from mphil.pages.check import check_page
-from mphil.pages.map import molecule_map
 from mphil.pages.regulatory import chapters, regulatory_page
 from mphil.pages.samples import sample_page
+from mphil.pages.sphere import molecule_map
 from mphil.pages.template import page
-from mphil.serve.operations import operations_page
+from mphil.serve.pages import operations_page
 from mphil.tables.check import check
 from tests.products import molecules, write_table
 from tests.security.test_hostile_text import CONTROL, HOSTILE, MARKUP, assert_page

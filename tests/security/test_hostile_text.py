@@ -24,10 +24,8 @@ from mphil.lab.report.document import (
     ReportTable,
     Scatter,
 )
-from mphil.lab.report.html import html
 from mphil.lab.report.latex import latex
-from mphil.lab.report.markdown import markdown
-from mphil.lab.report.pictures import svg
+from mphil.lab.report.rendering import html, markdown, svg
 from mphil.lab.suite import parse_suite
 from mphil.model.bundle import read_bundle, write_bundle
 from mphil.pages.samples import sample_page

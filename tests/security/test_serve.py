@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import pytest
 
 from mphil.limits import MAX_REQUEST_BYTES, MAX_UPLOAD_BYTES
-from mphil.serve import api, jobs, pace
+from mphil.serve import api, jobs, requests
 from mphil.serve.guard import LOCAL
 from tests.served import BINARY, JSON, predictor, served
 
@@ -126,7 +126,7 @@ def test_a_refusal_reaches_a_client_that_is_still_sending(client):
 
 
 def test_an_upload_that_stalls_is_given_up(client, monkeypatch):
-    monkeypatch.setattr(pace, "UPLOAD_SECONDS", 0.2)
+    monkeypatch.setattr(requests, "UPLOAD_SECONDS", 0.2)
     with socket.create_connection(("127.0.0.1", client.port), timeout=30) as connection:
         head = "POST /api/files HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/octet-stream\r\n"
         connection.sendall(f"{head}Content-Length: 100\r\n\r\nsmiles".encode())

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from mphil.limits import MAX_EXPLAINED_ATOMS, MAX_REQUEST_CHARACTERS
-from mphil.serve import deadline, waiting
+from mphil.serve import requests
 from tests.served import JSON, PATIENCE
 
 pytestmark = pytest.mark.promise("server faults")
@@ -54,7 +54,7 @@ def test_the_characters_of_a_request(client, path):
 @pytest.fixture
 def slow(monkeypatch):
     """Molecules that keep the process that explains busy for many seconds; predictions are as quick as ever."""
-    monkeypatch.setattr(deadline, "REQUEST_SECONDS", 4.0)
+    monkeypatch.setattr(requests, "REQUEST_SECONDS", 4.0)
     return {"smiles": [PEPTIDE] * 20}
 
 
@@ -76,7 +76,7 @@ def test_a_deadline_ends_the_work_and_predictions_go_on(client, slow):
 def test_a_prediction_that_takes_too_long_is_ended(client, monkeypatch):
     """The process is stopped, as one that works for ever; it must be gone after the deadline, and have a successor."""
     answered(client, "/api/predict")
-    monkeypatch.setattr(deadline, "REQUEST_SECONDS", 1.0)
+    monkeypatch.setattr(requests, "REQUEST_SECONDS", 1.0)
     (number,) = explaining(b"predict")
     os.kill(number, signal.SIGSTOP)
     assert "no answer within 1 seconds" in refused(client.post("/api/predict", {"smiles": ["CCO"]}), 504)
@@ -108,7 +108,7 @@ def test_a_lost_process_costs_its_request(client):
 
 
 def test_a_crowd_is_told_to_come_back(client, monkeypatch):
-    monkeypatch.setattr(waiting, "MAX_WAITING_REQUESTS", 0)
+    monkeypatch.setattr(requests, "MAX_WAITING_REQUESTS", 0)
     refused(client.post("/api/explain", {"smiles": ["CCO"]}), 503)
 
 

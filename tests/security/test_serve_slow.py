@@ -11,9 +11,9 @@ from contextlib import ExitStack
 
 import pytest
 
-from mphil.serve import connection, guard, pace, run, waiting
+from mphil.serve import connection, guard, requests, run
 from mphil.serve.guard import Guard
-from mphil.serve.shutdown import Shutdown
+from mphil.serve.requests import Shutdown
 from tests.command import wait_until
 from tests.served import predictor, served
 
@@ -109,7 +109,7 @@ def _is_closed(opened):
 
 @pytest.mark.parametrize("head", [UPLOAD, JSON])
 def test_a_body_that_trickles_is_given_up(client, monkeypatch, head):
-    monkeypatch.setattr(pace, "UPLOAD_SECONDS", 3.0)
+    monkeypatch.setattr(requests, "UPLOAD_SECONDS", 3.0)
     with ExitStack() as stack:
         opened = [stack.enter_context(connect(client, head)) for _ in range(16)]
         for _ in range(3):
@@ -123,7 +123,7 @@ def test_a_body_that_trickles_is_given_up(client, monkeypatch, head):
 
 
 def test_the_time_of_a_body_has_an_end(client, monkeypatch):
-    monkeypatch.setattr(pace, "UPLOAD_TOTAL_SECONDS", 0.5)
+    monkeypatch.setattr(requests, "UPLOAD_TOTAL_SECONDS", 0.5)
     with connect(client, UPLOAD) as opened:
         opened.settimeout(0.05)
         end = time.monotonic() + 10
@@ -149,7 +149,7 @@ def test_health_is_told_however_much_is_going_on(client, monkeypatch, limit):
 @pytest.mark.promise("server under load")
 @pytest.mark.parametrize("first", [b"", HALF + b"\r\n"], ids=["a new connection", "a used one"])
 def test_a_full_queue_is_told_before_the_body_is_sent(client, monkeypatch, first):
-    monkeypatch.setattr(waiting, "MAX_WAITING_REQUESTS", 0)
+    monkeypatch.setattr(requests, "MAX_WAITING_REQUESTS", 0)
     with connect(client, first) as opened:
         while first and not first.endswith(b'{"status":"up"}'):
             first += opened.recv(4096)
@@ -166,7 +166,7 @@ def test_a_full_queue_is_told_before_the_body_is_sent(client, monkeypatch, first
 @pytest.mark.promise("server under load")
 def test_a_body_that_comes_behind_the_refusal_does_not_lose_it(client, monkeypatch):
     """A closed end answers with a reset, at which a client forgets what it was told."""
-    monkeypatch.setattr(waiting, "MAX_WAITING_REQUESTS", 0)
+    monkeypatch.setattr(requests, "MAX_WAITING_REQUESTS", 0)
     with connect(client, JSON) as opened:
         time.sleep(0.2)
         for _ in range(10):

@@ -19,9 +19,8 @@ from numpy.typing import NDArray
 from mphil.benchmarks.base import Benchmark, register
 from mphil.benchmarks.drugood import read_partial, read_published
 from mphil.benchmarks.good_split import TEST
-from mphil.benchmarks.label_table import read_labels
+from mphil.benchmarks.label_table import molecule_benchmark, read_labels
 from mphil.benchmarks.moleculenet import HIV, MUV, TOXCAST, pinned_index
-from mphil.benchmarks.of_molecules import molecule_benchmark
 from mphil.benchmarks.own_data import ENCODER
 from mphil.benchmarks.sources import SOURCES, Located, locate
 from mphil.tables.from_smiles import molecule_store

@@ -18,16 +18,17 @@ from typing import Any, Literal
 import numpy as np
 
 from mphil.benchmarks.base import Benchmark, register
-from mphil.benchmarks.drugood_curation import Measurement, curate_once
-from mphil.benchmarks.drugood_rules import (
+from mphil.benchmarks.drugood_curation import (
     FloatArray,
+    Measurement,
     activity_classes,
+    curate_once,
     divide_training_domains,
     number_domains,
     split_by_domain,
     training_environments,
 )
-from mphil.benchmarks.of_molecules import molecule_benchmark
+from mphil.benchmarks.label_table import molecule_benchmark
 from mphil.benchmarks.sources import locate
 from mphil.chem.parse import parse_lenient
 from mphil.errors import DataError

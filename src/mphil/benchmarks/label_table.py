@@ -1,20 +1,28 @@
-"""Reading the CSV files of MoleculeNet: a SMILES column and one column of 0, 1 or nothing for each task."""
+"""Tables of publishers as benchmarks of molecules: SMILES and labels read, joined and split."""
 
 from __future__ import annotations
 
 import csv
 import gzip
 import io
-from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.csv as arrow_csv
+import torch
+from rdkit import rdBase
 
+from mphil.benchmarks.base import Benchmark
 from mphil.errors import DataError
+from mphil.graphs.store import GraphStore
+from mphil.tables.from_smiles import RowStatus
+from mphil.tables.splitting import Assignment, IntArray
+from mphil.task import Task
 
 SMILES = "smiles"
 _GZIP = b"\x1f\x8b"
@@ -106,3 +114,47 @@ def _check(path: Path, table: LabelTable) -> None:
         if len(wrong):
             value = label[wrong[0]]
             raise DataError(f"{path}, row {wrong[0] + 1}, column {name}: a label is 0, 1 or empty, not {value:g}")
+
+
+BINARY_CLASSES = ("inactive", "active")
+
+
+def molecule_benchmark(
+    store: GraphStore,
+    rows: Sequence[RowStatus],
+    assignment: Assignment,
+    domain: IntArray,
+    *,
+    task: Task,
+    encoder: Mapping[str, Any],
+    provenance: Mapping[str, Any],
+) -> Benchmark:
+    """Put the pieces together; the environment and the extra `domain_id` come from the split.
+
+    Args:
+        store: the molecules that could be read.
+        rows: what became of each row of the source; those excluded are named in the provenance.
+        assignment: part and environment of each molecule of the store, with rule and seed.
+        domain: (n_graphs,) domain number of each molecule, in all parts.
+        task: what is asked.
+        encoder: recommended settings.
+        provenance: what else is to be known of the split: source, kind of domain.
+    """
+    origin = {
+        **assignment.provenance,
+        **provenance,
+        "rdkit": rdBase.rdkitVersion,
+        "refused_rows": [row.row for row in rows if not row.kept],
+        "partially_sanitised_rows": [row.row for row in rows if row.status == "partial"],
+    }
+    return Benchmark(
+        task=task,
+        store=replace(
+            store,
+            env=torch.from_numpy(assignment.env),
+            extras={**store.extras, "domain_id": torch.from_numpy(domain)},
+        ),
+        split=replace(assignment, provenance=origin).to_split(),
+        encoder=encoder,
+        classes=BINARY_CLASSES if task.kind == "binary" else (),
+    )

@@ -30,8 +30,7 @@ from mphil.benchmarks.good_split import (
     rank_by_population,
     rank_domains,
 )
-from mphil.benchmarks.label_table import LabelTable, read_labels
-from mphil.benchmarks.of_molecules import molecule_benchmark
+from mphil.benchmarks.label_table import LabelTable, molecule_benchmark, read_labels
 from mphil.benchmarks.sources import locate
 from mphil.errors import DataError
 from mphil.graphs.store import GraphStore

@@ -14,9 +14,21 @@ from typing import Literal
 import numpy as np
 import torch
 
-from mphil.benchmarks.assembly import IntArray, assemble, split_in_order
+from mphil.benchmarks.assembly import (
+    CRANE,
+    CYCLE,
+    HOUSE,
+    IntArray,
+    Shape,
+    assemble,
+    ladder,
+    path,
+    split_in_order,
+    star,
+    tree,
+    wheel,
+)
 from mphil.benchmarks.base import Benchmark, register
-from mphil.benchmarks.shapes import CRANE, CYCLE, HOUSE, Shape, ladder, path, star, tree, wheel
 from mphil.errors import UsageError
 from mphil.graphs.split import PARTS, Part, Split
 from mphil.task import Task

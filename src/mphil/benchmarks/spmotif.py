@@ -17,9 +17,19 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
-from mphil.benchmarks.assembly import IntArray, assemble, split_in_order
+from mphil.benchmarks.assembly import (
+    CRANE,
+    CYCLE,
+    HOUSE,
+    IntArray,
+    Shape,
+    assemble,
+    ladder,
+    split_in_order,
+    tree,
+    wheel,
+)
 from mphil.benchmarks.base import Benchmark, register
-from mphil.benchmarks.shapes import CRANE, CYCLE, HOUSE, Shape, ladder, tree, wheel
 from mphil.errors import UsageError
 from mphil.graphs.split import PARTS, Part
 from mphil.task import Task

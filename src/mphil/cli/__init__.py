@@ -1,33 +1,17 @@
-"""The command line: one file per verb, no machine learning in any of them."""
+"""The command line: no machine learning in any of its files."""
 
 from __future__ import annotations
 
 import signal
 import sys
+from collections.abc import Callable
 from importlib.metadata import version
 from types import FrameType
 from typing import Annotated
 
 import typer
 
-from mphil.cli import (
-    benchmarks,
-    check,
-    demo,
-    doctor,
-    encoders,
-    evaluate,
-    explain,
-    export,
-    lab,
-    methods,
-    new,
-    predict,
-    report,
-    serve,
-    sign,
-    train,
-)
+from mphil.cli import benchmarks, bundles, check, explain, lab, methods, new, predict, start, train
 from mphil.errors import DataError, MphilError, Stopped
 
 app = typer.Typer(
@@ -56,25 +40,36 @@ def _options(
     pass
 
 
-for verb in (
-    demo,
-    train,
-    evaluate,
-    predict,
-    explain,
-    report,
-    serve,
-    export,
-    benchmarks,
-    methods,
-    encoders,
-    check,
-    lab,
-    new,
-    doctor,
-    sign,
-):
-    verb.add_to(app)
+def _add(command: Callable[..., None], example: str) -> None:
+    app.command(epilog=f"Example: {example}")(command)
+
+
+_add(start.demo, "mphil demo --out demo")
+_add(
+    train.train,
+    "mphil train assay.csv --target active --out runs/first, or for researchers "
+    "mphil train --benchmark good-motif-basis --method mphil --seed 0",
+)
+_add(train.resume, "mphil resume runs/good-motif-basis-mphil-s0")
+_add(bundles.evaluate, "mphil evaluate runs/good-motif-basis-mphil-s0 --selection id_val")
+_add(
+    predict.predict,
+    "mphil predict runs/first/bundle new.csv --out answers.csv, or for researchers "
+    "mphil predict runs/good-motif-basis-mphil-s0 --part ood_test",
+)
+_add(explain.explain, "mphil explain runs/first/bundle new.csv --out why")
+_add(bundles.report, "mphil report runs/first/bundle --out report.html")
+_add(bundles.serve, "mphil serve runs/first/bundle --open")
+_add(bundles.export, "mphil export runs/first/bundle --out model.onnx")
+app.add_typer(benchmarks.verb, name="benchmarks", help="List the benchmarks, show one, or fetch its files.")
+app.add_typer(methods.verb, name="methods", help="List the methods, or show one.")
+_add(methods.encoders, "mphil train --benchmark good-motif-basis --set encoder.kind=gcn --out runs/gcn")
+_add(check.check, "mphil check assay.csv --target active --split scaffold --html report.html")
+app.add_typer(lab.verb, name="lab", help="Run sweeps, tune methods, write reports.")
+app.add_typer(new.verb, name="new", help="Write the template of a method, a benchmark or an encoder, and its test.")
+_add(start.doctor, "mphil doctor")
+_add(bundles.sign, "mphil sign runs/first/bundle --key ~/.ssh/id_ed25519")
+_add(bundles.verify, "mphil verify runs/first/bundle --key alice.pub")
 
 
 def main() -> None:

@@ -8,16 +8,12 @@ from typing import Annotated
 import typer
 
 from mphil.cli import show
-from mphil.cli.plugging import Plugins
+from mphil.cli.options import Plugins
 
 MOST_ENVIRONMENTS = 12
 """Environments that are shown one by one."""
 
 verb = typer.Typer(no_args_is_help=False, invoke_without_command=True)
-
-
-def add_to(app: typer.Typer) -> None:
-    app.add_typer(verb, name="benchmarks", help="List the benchmarks, show one, or fetch its files.")
 
 
 @verb.callback(epilog="Example: mphil benchmarks show good-motif-basis --draw motif.html")

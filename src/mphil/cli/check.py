@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from mphil.cli import show
-from mphil.cli.reading import (
+from mphil.cli.options import (
     ActiveBelow,
     DateFormat,
     Duplicates,
@@ -27,10 +27,6 @@ if TYPE_CHECKING:
 
 SHOWN = 10
 """Rows of a list on the terminal."""
-
-
-def add_to(app: typer.Typer) -> None:
-    app.command(epilog="Example: mphil check assay.csv --target active --split scaffold --html report.html")(check)
 
 
 def check(

@@ -9,16 +9,11 @@ from typing import Annotated, Any, cast
 import typer
 
 from mphil.cli import show
-from mphil.cli.plugging import Plugins
-from mphil.cli.reading import Id, Sheet, Smiles
+from mphil.cli.options import Id, Plugins, Sheet, Smiles
 from mphil.errors import Stopped, UsageError
 
 SHOWN = 3
 """Molecules on the terminal, and parts of each."""
-
-
-def add_to(app: typer.Typer) -> None:
-    app.command(epilog="Example: mphil explain runs/first/bundle new.csv --out why")(explain)
 
 
 def explain(

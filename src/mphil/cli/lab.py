@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from mphil.cli import show
-from mphil.cli.plugging import Plugins
+from mphil.cli.options import Plugins
 from mphil.errors import DataError, Stopped, UnknownName, UsageError
 
 if TYPE_CHECKING:
@@ -38,10 +38,6 @@ Dirty = Annotated[
     bool, typer.Option("--dirty", help="Run even from a checkout with uncommitted changes; the records say so.")
 ]
 Keep = Annotated[bool, typer.Option("--keep", help="Keep the files of finished runs, with the weights.")]
-
-
-def add_to(app: typer.Typer) -> None:
-    app.add_typer(verb, name="lab", help="Run sweeps, tune methods, write reports.")
 
 
 @verb.command("list", epilog="Example: mphil lab list")
@@ -90,9 +86,8 @@ def run(
     The same command continues after an interruption and retries failed cells.
     """
     from mphil.lab.cells import Request, expand
-    from mphil.lab.progress import SweepProgress
     from mphil.lab.suite import load_suite
-    from mphil.lab.sweep import sweep
+    from mphil.lab.sweep import SweepProgress, sweep
 
     request = Request(budget, set_ or [], _numbers(seeds), _words(methods), _words(benchmarks), tuned)
     cells = expand(load_suite(suite), request)
@@ -185,8 +180,7 @@ def _check_checkout(dirty: bool) -> None:
 
 
 def _engine(name: str, address: str | None, runs: Path, jobs: int | None) -> Engine:
-    from mphil.lab.engine import LocalEngine
-    from mphil.lab.ray_engine import RayEngine
+    from mphil.lab.engine import LocalEngine, RayEngine
 
     if name not in ("local", "ray"):
         raise UnknownName("engine", name, ("local", "ray"))

@@ -1,4 +1,4 @@
-"""`mphil methods`: list, show."""
+"""`mphil methods` and `mphil encoders`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from mphil.cli import show
-from mphil.cli.plugging import Plugins
+from mphil.cli.options import Plugins
 
 TREES = {
     "forest": (
@@ -33,10 +33,6 @@ TREES = {
 """Summary, paper and description of the models of trees, which are not networks and take molecules only."""
 
 verb = typer.Typer(no_args_is_help=False, invoke_without_command=True)
-
-
-def add_to(app: typer.Typer) -> None:
-    app.add_typer(verb, name="methods", help="List the methods, or show one.")
 
 
 @verb.callback(epilog="Example: mphil methods show mphil")
@@ -181,3 +177,19 @@ def measured_costs() -> dict[str, dict[str, float]]:
     file = files("mphil.methods").joinpath("cost.json")
     found: dict[str, dict[str, float]] = loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
     return found
+
+
+def encoders(
+    plugin: Plugins = None,
+    json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False,
+) -> None:
+    """List the encoders that `--set encoder.kind=NAME` takes."""
+    from mphil.nn.encoders import ENCODERS, summary
+
+    facts = [{"kind": name, "summary": summary(name), "edge_weight": ENCODERS[name].takes_weights} for name in ENCODERS]
+    if json:
+        show.as_json(facts)
+        return
+    rows = [[str(f["kind"]), str(f["summary"]), "yes" if f["edge_weight"] else "no"] for f in facts]
+    show.table(["kind", "what it does", "edge weights"], rows)
+    typer.echo("Any PyTorch module, such as torch_geometric.nn:GraphSAGE, is written as package.module:Class.")

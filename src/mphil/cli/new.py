@@ -19,10 +19,6 @@ Name = Annotated[str, typer.Argument(help="Name, also of the file: letters, digi
 Out = Annotated[Path, typer.Option(help="Folder to write to.")]
 
 
-def add_to(app: typer.Typer) -> None:
-    app.add_typer(verb, name="new", help="Write the template of a method, a benchmark or an encoder, and its test.")
-
-
 @verb.command(epilog="Example: mphil new method my_method")
 def method(name: Name, out: Out = Path()) -> None:
     """Write NAME.py, a method to change, and test_NAME.py, which passes."""

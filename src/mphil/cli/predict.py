@@ -8,16 +8,8 @@ from typing import Annotated, Any
 import typer
 
 from mphil.cli import show
-from mphil.cli.plugging import Plugins
-from mphil.cli.reading import Sheet
+from mphil.cli.options import Plugins, Sheet
 from mphil.errors import DataError, Stopped, UsageError
-
-
-def add_to(app: typer.Typer) -> None:
-    app.command(
-        epilog="Example: mphil predict runs/first/bundle new.csv --out answers.csv, or for researchers "
-        "mphil predict runs/good-motif-basis-mphil-s0 --part ood_test"
-    )(predict)
 
 
 def predict(

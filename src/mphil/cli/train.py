@@ -8,12 +8,12 @@ from typing import Annotated, Any
 import typer
 
 from mphil.cli import show
-from mphil.cli.plugging import Plugins
-from mphil.cli.reading import (
+from mphil.cli.options import (
     ActiveBelow,
     DateFormat,
     Duplicates,
     Id,
+    Plugins,
     Sheet,
     Smiles,
     Standardise,
@@ -23,14 +23,6 @@ from mphil.cli.reading import (
     Threshold,
 )
 from mphil.errors import Stopped, UsageError
-
-
-def add_to(app: typer.Typer) -> None:
-    app.command(
-        epilog="Example: mphil train assay.csv --target active --out runs/first, or for researchers "
-        "mphil train --benchmark good-motif-basis --method mphil --seed 0"
-    )(train)
-    app.command(epilog="Example: mphil resume runs/good-motif-basis-mphil-s0")(resume)
 
 
 def train(

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from mphil.chem.common import Shared, largest_shared
 from mphil.chem.draw import molecule_svg
 from mphil.explain.atoms import By
-from mphil.explain.parts import part_matches, part_views
 from mphil.explain.prototypes import (
     COUNTED,
     Floats,
@@ -21,6 +20,8 @@ from mphil.explain.prototypes import (
     evenly,
     neighbourhoods,
     over_represented,
+    part_matches,
+    part_views,
 )
 from mphil.explain.single import Explanation, atom_scores
 from mphil.explain.substructures import RankedSubstructure
@@ -28,8 +29,7 @@ from mphil.graphs.store import GraphStore
 from mphil.methods.base import Method
 from mphil.methods.mphil_plus import MPHILPlus
 from mphil.pages.gallery import Drawing, ExplainedView, Fragment, GalleryView, PartRow, PatternView, PrototypeView
-from mphil.pages.map import MoleculeMap
-from mphil.pages.sphere import Cloud, Mark, to_sphere3
+from mphil.pages.sphere import Cloud, Mark, MoleculeMap, to_sphere3
 from mphil.progress import row_bar
 from mphil.task import Task
 

@@ -12,9 +12,8 @@ import numpy as np
 from mphil.errors import UnknownName, UsageError
 from mphil.explain.atoms import NAMES, By, ways
 from mphil.explain.gallery import Model, changed_name, gallery_view
-from mphil.explain.levels import Levels, page_classes
 from mphil.explain.prototypes import TrainingMolecules
-from mphil.explain.rows import ExplainedRows, explain_rows
+from mphil.explain.rows import ExplainedRows, Levels, explain_rows, page_classes
 from mphil.files import replace_folder, write_json
 from mphil.model.predictor import Predictor
 from mphil.pages.gallery import render

@@ -16,10 +16,8 @@ from torch import Tensor
 
 from mphil.errors import DataError, IntegrityError
 from mphil.files import replace_folder
-from mphil.graphs.batch import Batch
-from mphil.graphs.features import Features
-from mphil.graphs.pyg_graphs import join_edges, join_labels, join_rows
-from mphil.graphs.strings import Strings
+from mphil.graphs.batch import Batch, join_edges, join_labels, join_rows
+from mphil.graphs.features import Features, Strings
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data

@@ -31,8 +31,7 @@ from mphil.pages.view import (
     PartView,
 )
 from mphil.provenance import versions
-from mphil.training.metrics import roc_auc
-from mphil.training.prediction import gather
+from mphil.training.metrics import gather, roc_auc
 from mphil.training.run import Run, execute
 from mphil.training.settings import resolve
 

@@ -14,7 +14,7 @@ from mphil.errors import UsageError
 from mphil.graphs.loader import Loader
 from mphil.methods.mphil import MPHIL
 from mphil.nn.losses import one_hot
-from mphil.training.prediction import gather
+from mphil.training.metrics import gather
 from mphil.training.run import Run
 
 Floats = NDArray[np.float64]

@@ -16,10 +16,9 @@ from typing import Any
 from mphil.errors import DataError, UnknownName, UsageError
 from mphil.files import write_text
 from mphil.graphs.loader import derive_seed
-from mphil.lab.cells import Cell, command, plugin_words
+from mphil.lab.cells import Cell, command, plugin_words, resolved
 from mphil.lab.engine import Engine, Outcome
 from mphil.lab.records import FAILED, Record, RecordFile
-from mphil.lab.settings import resolved
 from mphil.methods.base import METHODS
 from mphil.task import LOWER_IS_BETTER
 from mphil.training.settings import merge, parse_assignment

@@ -14,9 +14,12 @@ import threading
 import time
 import traceback
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 from typing import Any
+
+import torch
 
 from mphil.benchmarks.base import Benchmark, benchmark
 from mphil.errors import IntegrityError, MphilError, UsageError
@@ -24,15 +27,34 @@ from mphil.files import write_json
 from mphil.lab.cells import Cell
 from mphil.lab.probes import PROBES
 from mphil.lab.records import Record
-from mphil.lab.thinning import thin
 from mphil.methods.base import METHODS
 from mphil.model.bundle.folder import weights_digest
 from mphil.nn.threads import one_thread
 from mphil.provenance import NUMERICS, checkout, versions
-from mphil.training.lock import lock_run
+from mphil.training.process import lock_run
 from mphil.training.run import Run, execute
 from mphil.training.settings import Wanted, resolve
 from mphil.training.trainable import check_needs
+
+
+def thin(data: Benchmark, fraction: float, eval_fraction: float) -> Benchmark:
+    """The benchmark with a share of its training graphs and of its other graphs: the same ones in every run."""
+    if fraction < 1:
+        data = data.subset(fraction)
+    if eval_fraction < 1:
+        data = _thin_evaluation(data, eval_fraction)
+    return data
+
+
+def _thin_evaluation(data: Benchmark, fraction: float) -> Benchmark:
+    parts = {}
+    for number, (part, graphs) in enumerate(data.split):
+        if part != "train" and len(graphs):
+            order = torch.randperm(len(graphs), generator=torch.Generator().manual_seed(number))
+            parts[part] = graphs[order[: max(1, round(fraction * len(graphs)))].sort().values]
+    provenance = {**data.split.provenance, "eval_fraction": fraction}
+    return replace(data, split=replace(data.split, **parts, provenance=provenance))
+
 
 DONE, FAILED, BUSY, STOPPED = 0, 1, 75, 130
 """Exit codes: the record is there; the failure is there; somebody else is at work on the cell; stopped on request."""

@@ -14,8 +14,8 @@ from mphil.methods.base import Losses, Method, Progress, evaluating, register
 from mphil.nn.encoders import build_encoder
 from mphil.nn.heads import Head, classifier
 from mphil.nn.losses import task_loss
-from mphil.nn.masker import Masker, Masks, see_through
 from mphil.nn.readout import Readout
+from mphil.nn.scorers import Masker, Masks, see_through
 from mphil.task import Task
 
 FRONT_LAYERS = MASK_LAYERS = 2

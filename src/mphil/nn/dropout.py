@@ -1,11 +1,39 @@
-"""Dropout with cheap random bits."""
+"""Dropout with cheap random bits, the same ones with compiled loops and without."""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor, nn
 
-from mphil.nn.fast.words import random_words
+from mphil.nn.fast.library import kernels
+
+STEP, FIRST, SECOND = (word - (1 << 64) for word in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB))
+"""The constants of SplitMix64, as signed numbers."""
+
+
+def random_words(n: int, like: Tensor) -> Tensor:
+    """(n,) int64 of random bits on the device of `like`: SplitMix64, begun where the generator of torch says."""
+    seed = torch.empty((), dtype=torch.int64, device=like.device).random_(-(1 << 63), None)
+    compiled = kernels(like)
+    if compiled is None:
+        return plain_words(seed, n)
+    words = seed.new_empty(n)
+    compiled.random_words(out=words, seed=seed.item(), n=n)
+    return words
+
+
+def plain_words(seed: Tensor, n: int) -> Tensor:
+    """Words 1 to n of SplitMix64 (Steele, Lea and Flood, 2014) in torch."""
+    word = seed + torch.arange(1, n + 1, device=seed.device) * STEP
+    word = (word ^ _shifted(word, 30)) * FIRST
+    word = (word ^ _shifted(word, 27)) * SECOND
+    return word ^ _shifted(word, 31)
+
+
+def _shifted(word: Tensor, bits: int) -> Tensor:
+    """To the right, with zeros from the left."""
+    return (word >> bits) & ((1 << (64 - bits)) - 1)
+
 
 LEVELS = 1 << 16
 

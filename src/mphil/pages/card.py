@@ -9,14 +9,13 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
-from mphil.pages.card_regression import errors_section, intervals_section, told_labels
+from mphil.pages.card_sections import errors_section, intervals_section, told_labels, verdict_section, weighted_section
 from mphil.pages.charts import line_chart
 from mphil.pages.score_charts import part_chart
 from mphil.pages.template import Grid, Section, page
 from mphil.pages.text import MISSING, listing
 from mphil.pages.verdict import METRIC_NAMES
 from mphil.pages.view import PART_NAMES
-from mphil.pages.worth import verdict_section, weighted_section
 from mphil.task import LOWER_IS_BETTER
 
 Values = Mapping[str, Any]

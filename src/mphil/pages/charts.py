@@ -6,9 +6,23 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from mphil.errors import DataError
-from mphil.pages.axes import Frame, Range, Values, rounded, span, stepped, whole_ticks
-from mphil.pages.palette import SERIES, paint
-from mphil.pages.svg import element, heading, label, picture, stroke, tooltip
+from mphil.pages.svg import (
+    SERIES,
+    Frame,
+    Range,
+    Values,
+    element,
+    heading,
+    label,
+    paint,
+    picture,
+    rounded,
+    span,
+    stepped,
+    stroke,
+    tooltip,
+    whole_ticks,
+)
 from mphil.pages.text import Markup, known, number
 
 LETTER = 7.8

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from mphil.pages.charts import bar_chart, line_chart
-from mphil.pages.palette import SERIES
 from mphil.pages.sphere import legend, sphere
+from mphil.pages.svg import SERIES
 from mphil.pages.template import Grid, TableCell, page
 from mphil.pages.text import MISSING, Markup, known, listing
 from mphil.pages.verdict import KEPT, METRIC_NAMES, sample_size, score, tie_margin, verdict

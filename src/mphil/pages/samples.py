@@ -2,13 +2,154 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
-from mphil.benchmarks.base import Benchmark
+import numpy as np
+from numpy.typing import ArrayLike
+
 from mphil.chem.draw import molecule_svg
-from mphil.pages.graphs import GraphSample, gallery
+from mphil.errors import DataError
+from mphil.pages.layout import Floats, Integers, layout
+from mphil.pages.svg import element, heading, label, paint, picture, stroke, tooltip
 from mphil.pages.template import Grid, page
+from mphil.pages.text import Markup, number
+
+if TYPE_CHECKING:
+    from mphil.benchmarks.base import Benchmark
+
+CAPTION = 30
+TITLE = 26
+
+
+@dataclass(frozen=True, eq=False)
+class GraphSample:
+    """A graph to be drawn in a gallery.
+
+    Attributes:
+        n_nodes: number of nodes.
+        edges: (n_edges, 2) pairs of nodes.
+        highlight: nodes that decide the label.
+        caption: line below the drawing.
+    """
+
+    n_nodes: int
+    edges: ArrayLike
+    highlight: Iterable[int] = ()
+    caption: str = ""
+
+
+def draw_graph(
+    n_nodes: int,
+    edges: ArrayLike,
+    *,
+    highlight: Iterable[int] = (),
+    labels: Mapping[int, str] | None = None,
+    size: int = 220,
+    said: str = "",
+) -> Markup:
+    """One graph as SVG text; the drawing is a function of the graph alone.
+
+    Args:
+        n_nodes: number of nodes.
+        edges: (n_edges, 2) pairs of nodes; both directions or one, loops are left out.
+        highlight: nodes drawn in colour, together with the edges between them.
+        labels: node to the text of its tooltip; its number when absent.
+        size: width and height in pixels.
+        said: what a screen reader says; counts of nodes and edges when empty.
+
+    Example:
+        >>> draw_graph(3, [(0, 1), (1, 2)], highlight=[1]).startswith("<svg")
+        True
+    """
+    pairs = _pairs(n_nodes, edges)
+    chosen = _nodes(n_nodes, highlight)
+    drawing = _drawing(n_nodes, pairs, chosen, labels or {}, size)
+    return picture(*drawing, size=(size, size), said=said or _counts(n_nodes, pairs, chosen), kind="graph")
+
+
+def gallery(samples: Sequence[GraphSample], *, title: str = "", columns: int = 4, size: int = 190) -> Markup:
+    """Graphs in a grid with their captions, as one SVG that stands by itself.
+
+    Args:
+        samples: what to draw, row by row.
+        title: line above the grid.
+        columns: drawings in a row.
+        size: width and height of one drawing in pixels.
+    """
+    if columns < 1:
+        raise DataError(f"a gallery needs at least one column, not {columns}")
+    top = TITLE if title else 0
+    parts = [heading(title)] if title else []
+    for i, sample in enumerate(samples):
+        x, y = (i % columns) * size, top + (i // columns) * (size + CAPTION)
+        pairs, chosen = _pairs(sample.n_nodes, sample.edges), _nodes(sample.n_nodes, sample.highlight)
+        caption = label(size / 2, size + 14, sample.caption, anchor="middle")
+        drawing = _drawing(sample.n_nodes, pairs, chosen, {}, size)
+        parts.append(element("g", *drawing, caption, transform=f"translate({x} {y})"))
+    rows = -(-len(samples) // columns)
+    width, height = size * min(columns, max(len(samples), 1)), top + rows * (size + CAPTION)
+    return picture(*parts, size=(width, height), said=title or f"{len(samples)} graphs", kind="graph")
+
+
+def _drawing(n_nodes: int, pairs: Integers, chosen: set[int], labels: Mapping[int, str], size: int) -> list[Markup]:
+    place, unit = _fit(layout(n_nodes, pairs), size)
+    radius = float(np.clip(0.24 * unit, 0.8, 7.0))
+    plain = [(a, b) for a, b in pairs.tolist() if not {a, b} <= chosen]
+    strong = [(a, b) for a, b in pairs.tolist() if {a, b} <= chosen]
+    return [
+        stroke(_segments(plain, place), "slate", max(0.8, radius / 4)),
+        stroke(_segments(strong, place), "vermillion", max(1.4, radius / 2)),
+        _dots([v for v in range(n_nodes) if v not in chosen], place, radius, "slate", labels),
+        _dots(sorted(chosen), place, radius * 1.25, "vermillion", labels),
+    ]
+
+
+def _dots(nodes: Sequence[int], place: Floats, radius: float, colour: str, labels: Mapping[int, str]) -> Markup:
+    dots = [
+        element("circle", tooltip(labels.get(v, f"node {v}")), cx=place[v, 0], cy=place[v, 1], r=radius) for v in nodes
+    ]
+    return element("g", *dots, stroke_width=radius / 5, **paint(fill=colour, stroke="paper"))
+
+
+def _segments(pairs: Iterable[tuple[int, int]], place: Floats) -> str:
+    point = [f"{number(x, 1)} {number(y, 1)}" for x, y in place]
+    return "".join(f"M{point[a]}L{point[b]}" for a, b in pairs)
+
+
+def _fit(positions: Floats, size: int) -> tuple[Floats, float]:
+    """Scale to the square, centred, and the drawn length of an edge; a tiny graph is not blown up."""
+    if not len(positions):
+        return positions, 1.0
+    low, extent = positions.min(0), np.ptp(positions, axis=0)
+    unit = float(min(0.86 * size / max(extent.max(), 1e-9), size / 6))
+    return (positions - low - extent / 2) * unit + size / 2, unit
+
+
+def _pairs(n_nodes: int, edges: ArrayLike) -> Integers:
+    """(n_edges, 2) distinct pairs a < b."""
+    array: Integers = np.asarray(edges, dtype=np.int64)
+    if not array.size:
+        return np.empty((0, 2), dtype=np.int64)
+    if array.ndim != 2 or array.shape[1] != 2:
+        raise DataError(f"edges must be pairs of shape (n_edges, 2), not {array.shape}; transpose an edge_index")
+    if strange := [v for v in (array.min(), array.max()) if not 0 <= v < n_nodes]:
+        raise DataError(f"an edge names node {strange[0]} of {n_nodes} nodes")
+    unique: Integers = np.unique(np.sort(array[array[:, 0] != array[:, 1]], axis=1), axis=0)
+    return unique
+
+
+def _nodes(n_nodes: int, nodes: Iterable[int]) -> set[int]:
+    chosen = {int(v) for v in nodes}
+    if strange := [v for v in chosen if not 0 <= v < n_nodes]:
+        raise DataError(f"highlight names node {strange[0]} of {n_nodes} nodes")
+    return chosen
+
+
+def _counts(n_nodes: int, pairs: Integers, chosen: set[int]) -> str:
+    return f"graph of {n_nodes} nodes and {len(pairs)} edges" + (f", {len(chosen)} set off" if chosen else "")
+
 
 PER_CLASS = 2
 MOST = 12

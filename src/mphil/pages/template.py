@@ -10,7 +10,7 @@ from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
-from mphil.pages.palette import stylesheet
+from mphil.pages.svg import stylesheet
 from mphil.pages.text import Markup, printable
 
 if TYPE_CHECKING:

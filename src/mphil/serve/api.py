@@ -10,11 +10,10 @@ from fastapi.responses import FileResponse
 
 from mphil.limits import MAX_UPLOAD_BYTES
 from mphil.serve import answers, schemas
-from mphil.serve.deadline import in_time
 from mphil.serve.explainer import Explainer
 from mphil.serve.guard import UPLOAD, too_large
 from mphil.serve.jobs import Job, Jobs
-from mphil.serve.refusal import Refusal
+from mphil.serve.requests import Refusal, in_time
 from mphil.serve.results import Results
 from mphil.serve.service import ModelService
 

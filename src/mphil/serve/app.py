@@ -19,14 +19,11 @@ from mphil.errors import MphilError, UsageError
 from mphil.model.predictor import Predictor
 from mphil.serve import api, pages
 from mphil.serve.connection import QUEUES
-from mphil.serve.deadline import GONE
 from mphil.serve.explainer import Explainer, Kind
 from mphil.serve.guard import LOCAL, Guard
 from mphil.serve.jobs import Jobs
-from mphil.serve.refusal import Refusal
+from mphil.serve.requests import GONE, Refusal, Shutdown, Waiting
 from mphil.serve.service import ModelService
-from mphil.serve.shutdown import Shutdown
-from mphil.serve.waiting import Waiting
 
 DOCS = "GET /docs lists the operations"
 

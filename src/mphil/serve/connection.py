@@ -9,10 +9,10 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from mphil.limits import HEADER_SECONDS, MAX_PEER_CONNECTIONS
 from mphil.serve.guard import HEADERS
-from mphil.serve.refusal import Refusal
+from mphil.serve.requests import Refusal
 
 QUEUES = "queues"
-"""Under which name the state of the application has who waits, by path; see `mphil.serve.waiting`."""
+"""Under which name the state of the application has who waits, by path; see `mphil.serve.requests`."""
 
 NEW_SECONDS = 0.5
 """How long a connection is spared that has said nothing, unless its peer has twice as many as it may."""

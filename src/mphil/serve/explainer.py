@@ -16,10 +16,9 @@ from typing import Literal
 
 from mphil.model.bundle import write_bundle
 from mphil.model.predictor import Predictor
-from mphil.serve.refusal import Refusal
+from mphil.serve.requests import Refusal, Waiting
 from mphil.serve.scratch import Scratch
 from mphil.serve.service import TRIAL
-from mphil.serve.waiting import Waiting
 
 REQUEST = struct.Struct("<Q")
 ANSWER = struct.Struct("<HQ")

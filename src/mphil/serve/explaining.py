@@ -20,7 +20,7 @@ from mphil.model.predictor import Predictor
 from mphil.plugins import load_plugins
 from mphil.serve import answers
 from mphil.serve.explainer import ANSWER, REQUEST
-from mphil.serve.refusal import Refusal
+from mphil.serve.requests import Refusal
 from mphil.serve.service import ModelService
 
 READY = b"ready"

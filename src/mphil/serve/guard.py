@@ -19,10 +19,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from mphil.limits import MAX_PEER_REQUESTS, MAX_REQUEST_BYTES, MAX_REQUESTS, MAX_UPLOAD_BYTES
-from mphil.serve.pace import Pace
-from mphil.serve.refusal import Refusal
-from mphil.serve.shutdown import Shutdown
-from mphil.serve.waiting import Waiting
+from mphil.serve.requests import Pace, Refusal, Shutdown, Waiting
 
 LOCAL = ("127.0.0.1", "localhost", "::1")
 """What this machine is called by itself."""
@@ -164,7 +161,7 @@ def check(method: str, path: str, headers: Mapping[str, str], hosts: Collection[
         >>> check("GET", "/", {"host": "evil.example"}, LOCAL)
         Traceback (most recent call last):
         ...
-        mphil.serve.refusal.Refusal: this server does not answer for 'evil.example'
+        mphil.serve.requests.Refusal: this server does not answer for 'evil.example'
     """
     host = headers.get("host", "")
     if not is_ours(host, hosts):

@@ -15,7 +15,7 @@ from mphil.errors import DataError, MphilError
 from mphil.limits import MAX_JOBS, MAX_UNPACKED_BYTES, MAX_UPLOAD_ROWS
 from mphil.model.predictor import Predictor
 from mphil.model.screening import Summary, screen_file
-from mphil.serve.refusal import Refusal
+from mphil.serve.requests import Refusal
 from mphil.serve.results import Results, name_column, open_results
 from mphil.serve.scratch import Scratch
 from mphil.system import cores

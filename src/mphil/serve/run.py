@@ -12,7 +12,7 @@ from mphil.model.predictor import Predictor
 from mphil.serve.app import create_app
 from mphil.serve.connection import Connection
 from mphil.serve.guard import EVERYWHERE, LOCAL
-from mphil.serve.shutdown import Shutdown
+from mphil.serve.requests import Shutdown
 
 GRACE_SECONDS = 3
 """How long answers that are under way may take once the server is to end; after that they are 503."""

@@ -8,7 +8,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from mphil.limits import MAX_EXPLAINED_ROWS, MAX_REQUEST_CHARACTERS, MAX_REQUEST_ROWS
 from mphil.serve.jobs import State
-from mphil.serve.refusal import Refusal
+from mphil.serve.requests import Refusal
 
 Cell = str | float | None
 

@@ -18,7 +18,7 @@ from mphil.explain.single import Explanation, atom_scores, explain_molecules
 from mphil.limits import MAX_EXPLAINED_ATOMS, MAX_WAITING_REQUESTS
 from mphil.model.predictor import Molecules, Predictions, Predictor, as_molecules
 from mphil.model.predictor.reading import cleaned
-from mphil.serve.refusal import Refusal
+from mphil.serve.requests import Refusal
 from mphil.serve.surroundings import Surroundings
 from mphil.tables.pool import WorkerPool
 

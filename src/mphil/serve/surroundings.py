@@ -11,11 +11,10 @@ from numpy.typing import NDArray
 
 from mphil.chem.draw import molecule_svg
 from mphil.explain.gallery import MARKS, UNKNOWN, NewMolecules
-from mphil.explain.levels import page_classes
 from mphil.explain.prototypes import Floats, Neighbourhood, TrainingMolecules, centres_of, evenly, neighbourhoods
+from mphil.explain.rows import page_classes
 from mphil.model.predictor import Predictor
-from mphil.pages.map import MoleculeMap
-from mphil.pages.sphere import Cloud, Mark, to_sphere3
+from mphil.pages.sphere import Cloud, Mark, MoleculeMap, to_sphere3
 
 POINTS = 300
 """Training molecules on the map, evenly spaced when there are more."""

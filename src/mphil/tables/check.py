@@ -22,7 +22,7 @@ from mphil.tables.read import Table
 from mphil.tables.roles import Roles
 from mphil.tables.splitting import Assignment
 from mphil.tables.survey import Survey
-from mphil.trust.hardness import hardness, similarity_to_training
+from mphil.trust.neighbours import hardness, similarity_to_training
 
 TESTS: tuple[Part, ...] = ("id_test", "ood_test")
 LISTED = 1_000

@@ -24,17 +24,14 @@ from mphil.nn.fast.library import path_taken
 from mphil.nn.threads import one_thread
 from mphil.plugins import Plugin
 from mphil.provenance import NUMERICS, code_digest, machine, versions
-from mphil.training.callbacks import Callback
+from mphil.training.callbacks import Callback, FileLog, check_loggers, open_logger, training_bar
 from mphil.training.distributed import SharedCheckpoints, check_parallel, joined
-from mphil.training.lock import lock_run
-from mphil.training.logs import FileLog, check_loggers, open_logger
-from mphil.training.notes import notes
 from mphil.training.plugged import needed_plugins
-from mphil.training.progress import training_bar
+from mphil.training.process import lock_run
 from mphil.training.selection import last_scores
 from mphil.training.settings import Wanted, merge, resolve
 from mphil.training.start import start_digest, start_from
-from mphil.training.trainable import check_accumulation, check_needs, check_trainable
+from mphil.training.trainable import check_accumulation, check_needs, check_trainable, notes
 from mphil.training.trainer import RULES, Trainer
 
 _LOG = logging.getLogger(__name__)

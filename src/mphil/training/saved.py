@@ -9,8 +9,8 @@ from mphil.config import RunConfig
 from mphil.errors import IntegrityError, UnknownName, UsageError
 from mphil.methods.base import Method, build_method
 from mphil.training.checkpoint import Checkpoints
+from mphil.training.metrics import score_parts
 from mphil.training.plugged import check_plugins
-from mphil.training.prediction import score_parts
 from mphil.training.run import fingerprint, read_run_config, read_run_plugins
 from mphil.training.trainer import RULES
 

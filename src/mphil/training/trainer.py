@@ -25,15 +25,12 @@ from mphil.graphs.transforms import add_distractors, drop_edges
 from mphil.methods.base import Method, Parts, Progress
 from mphil.nn import world
 from mphil.nn.threads import loop_threads, one_thread, shared_loops
-from mphil.training.averaging import BATCHES, Average, put_back, renormalise
 from mphil.training.callbacks import Callback
-from mphil.training.checkpoint import Checkpoints, flatten_optimizer, restore_optimizer
+from mphil.training.checkpoint import Checkpoints, Position, flatten_optimizer, restore_optimizer
 from mphil.training.distributed import local_device
-from mphil.training.interrupt import Interrupt
-from mphil.training.memory import kept_memory
-from mphil.training.position import Position
-from mphil.training.prediction import score_parts
-from mphil.training.schedules import learning_rate_factor
+from mphil.training.metrics import score_parts
+from mphil.training.process import Interrupt, kept_memory
+from mphil.training.recipe import BATCHES, Average, learning_rate_factor, put_back, renormalise
 from mphil.training.selection import best_epoch
 from mphil.training.trainable import check_accumulation, check_trainable
 

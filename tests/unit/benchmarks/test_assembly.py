@@ -9,8 +9,21 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mphil.benchmarks.assembly import Graphs, assemble, split_in_order, with_noise
-from mphil.benchmarks.shapes import CRANE, CYCLE, HOUSE, Shape, ladder, path, star, tree, wheel
+from mphil.benchmarks.assembly import (
+    CRANE,
+    CYCLE,
+    HOUSE,
+    Graphs,
+    Shape,
+    assemble,
+    ladder,
+    path,
+    split_in_order,
+    star,
+    tree,
+    wheel,
+    with_noise,
+)
 
 BASES = (wheel(15), tree(2), tree(4), ladder(12), ladder(30), star(30), path(40), path(1), wheel(1))
 MOTIFS = (HOUSE, CYCLE, CRANE)

@@ -8,7 +8,7 @@ import torch
 
 from mphil.benchmarks.base import BENCHMARKS, benchmark
 from mphil.benchmarks.drugood import DOMAINS, find_domains, read_partial, read_published
-from mphil.benchmarks.drugood_rules import activity_classes, activity_threshold, split_by_domain
+from mphil.benchmarks.drugood_curation import activity_classes, activity_threshold, split_by_domain
 from mphil.benchmarks.sources import locate
 from mphil.errors import DataError
 from mphil.graphs.split import PARTS

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mphil.benchmarks.drugood_rules import (
+from mphil.benchmarks.drugood_curation import (
     activity_classes,
     activity_threshold,
     divide_training_domains,

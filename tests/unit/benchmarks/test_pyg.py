@@ -11,7 +11,7 @@ from torch_geometric.data import Data
 
 import mphil
 from mphil.benchmarks import register
-from mphil.benchmarks.pyg import from_pyg
+from mphil.benchmarks.own_data import from_pyg
 from mphil.errors import DataError, UnknownName
 
 

@@ -5,7 +5,7 @@ from importlib.metadata import version
 
 import pytest
 
-from mphil.training.lock import lock_run
+from mphil.training.process import lock_run
 from tests.command import call
 from tests.products import binary_table, molecules, write_table
 

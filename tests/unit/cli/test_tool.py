@@ -48,8 +48,8 @@ class TestTrain:
             (["--members", "21"], "--members 21: a committee has 1 to 20 networks"),
             (["--members", "2", "--fast"], "--fast trains one network, --members a committee"),
             (["--no-baselines"], "--no-baselines goes with --fast"),
-            (["--method", "forest", "--members", "2"], "--members is about networks, and forest trains trees alone"),
-            (["--method", "boosting", "--fast"], "--fast is about networks, and boosting trains trees alone"),
+            (["--method", "forest", "--members", "2"], "--members is about networks, but forest trains trees only"),
+            (["--method", "boosting", "--fast"], "--fast is about networks, but boosting trains trees only"),
         ],
     )
     def test_no_such_committee(self, tmp_path, options, text):
@@ -202,8 +202,8 @@ class TestPredict:
                 2,
                 "--part goes with the benchmark of a bundle",
             ),
-            (["{table}"], 2, "first comes the folder of a bundle"),
-            (["{table}", "{bundle}"], 2, "first comes the folder of a bundle"),
+            (["{table}"], 2, "the folder of a bundle comes first"),
+            (["{table}", "{bundle}"], 2, "the folder of a bundle comes first"),
         ],
     )
     def test_mistakes(self, product, tmp_path, monkeypatch, arguments, code, text):

@@ -10,7 +10,7 @@ from mphil.explain.gallery import NO_MAP, Model, NewMolecules, gallery_view
 from mphil.explain.prototypes import TrainingMolecules
 from mphil.explain.single import explain_molecules
 from mphil.tables.from_smiles import molecule_store
-from mphil.training.prediction import gather
+from mphil.training.metrics import gather
 
 from .conftest import built
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from mphil.explain.parts import EXAMPLES, MATCHES, SHOWN, part_matches, part_views, part_weights
+from mphil.explain.prototypes import EXAMPLES, MATCHES, SHOWN, part_matches, part_views, part_weights
 from mphil.methods import build_method
 from mphil.pages.gallery import GalleryView, render
 from mphil.tables.from_smiles import molecule_store

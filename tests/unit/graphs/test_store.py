@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 from torch_geometric.data import Batch, Data
 
 from mphil.errors import DataError, IntegrityError
-from mphil.graphs.features import Features
+from mphil.graphs.features import Features, Strings
 from mphil.graphs.store import GraphStore, pointer
-from mphil.graphs.strings import Strings
 
 NAN = float("nan")
 PER_NODE, PER_EDGE, PER_GRAPH = "node_truth", "edge_truth", "weight"

@@ -11,12 +11,11 @@ import torch
 from mphil.benchmarks import benchmark
 from mphil.errors import UsageError
 from mphil.lab import cells as module
-from mphil.lab.cells import Cell, Request, expand
+from mphil.lab.cells import Cell, Request, expand, resolved, toml
 from mphil.lab.records import RecordFile
 from mphil.lab.report.gather import unused
-from mphil.lab.settings import resolved, toml
 from mphil.lab.suite import load_suite, parse_suite, suite_names
-from mphil.lab.thinning import thin
+from mphil.lab.worker import thin
 from mphil.methods.base import METHODS, resolve_hyperparameters
 from mphil.training.settings import merge, parse_assignment, split_assignment
 from tests.unit.lab.made import TINY, cells, tiny

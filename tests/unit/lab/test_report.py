@@ -9,10 +9,8 @@ import pytest
 
 from mphil.errors import DataError, UsageError
 from mphil.lab.cells import Request, expand
-from mphil.lab.paper import Printed, printed, reported
 from mphil.lab.records import RecordFile
-from mphil.lab.report import markdown, write_report
-from mphil.lab.report.cards import card, cards
+from mphil.lab.report import rendering, write_report
 from mphil.lab.report.document import (
     Bars,
     Chapter,
@@ -26,16 +24,15 @@ from mphil.lab.report.document import (
 )
 from mphil.lab.report.figures import figures
 from mphil.lab.report.gather import fill, known_names, same_data, unused
-from mphil.lab.report.html import html
 from mphil.lab.report.latex import escape as latex_escape
 from mphil.lab.report.latex import latex
 from mphil.lab.report.latex import table_text as latex_table
-from mphil.lab.report.markdown import table_text as markdown_table
-from mphil.lab.report.pictures import svg
+from mphil.lab.report.rendering import html, svg
+from mphil.lab.report.rendering import table_text as markdown_table
 from mphil.lab.report.tables import caption, detail, overview, pooled_ranks, standing, timing
-from mphil.lab.report.write import make_chapter, make_document
+from mphil.lab.report.write import card, cards, make_chapter, make_document
 from mphil.lab.statistics import holm, paired_p, t_interval
-from mphil.lab.suite import parse_suite
+from mphil.lab.suite import Printed, parse_suite, printed, reported
 from mphil.lab.worker import failure
 from tests.unit.lab.made import TINY, record, refused
 
@@ -474,7 +471,7 @@ class TestFigures:
         ]
         document = Document([Chapter("n", "T", [], blocks, [])], [])
         assert html(document)["index.html"].count(told) == len(blocks)
-        assert markdown.markdown(document).count("\n\nOne seed; 5 % of\\_it.") == len(blocks)
+        assert rendering.markdown(document).count("\n\nOne seed; 5 % of\\_it.") == len(blocks)
         assert latex(document).count(r"One seed; 5 \% of\_it") == len(blocks)
         assert latex(document).count(r"\caption{One seed") == len(blocks) - 1  # molecules are no float
         assert "(1,1) +- (0,0.5) (2,2) +- (0,0)" in latex(document)
@@ -496,7 +493,7 @@ class TestFigures:
         made = [record(cell, 0.123, id_test=0.123, last=0.123) for cell in expand(suite)]
         chapter = make_chapter(fill(suite, Request(), made))
         assert chapter.commands
-        assert "12.3" not in markdown.chapter_text(chapter)
+        assert "12.3" not in rendering.chapter_text(chapter)
 
     def test_a_figure_without_records_is_left_out(self):
         blocks = self.chapter("separability", probes={"separability": {"missing": "no embedding"}}).blocks
@@ -647,7 +644,7 @@ class TestMarkdown:
         assert text == "A\\|B.\n\n| x\\_1 | y |\n| --- | --- |\n| r\\* | **1** |\n\na: \\<b\\>"
 
     def test_figures_are_files(self, tmp_path):
-        assert markdown.figure_file("good-desk", 3) == "figures/good-desk-3.svg"
+        assert rendering.figure_file("good-desk", 3) == "figures/good-desk-3.svg"
 
 
 class TestCards:

@@ -4,8 +4,7 @@ import pytest
 import torch
 
 from mphil.errors import UsageError
-from mphil.lab.paper import TABLES, printed
-from mphil.lab.suite import Budget, load_suite, parse_suite, suite_names
+from mphil.lab.suite import TABLES, Budget, load_suite, parse_suite, printed, suite_names
 from mphil.methods import METHODS, build_method
 from mphil.methods.base import resolve_hyperparameters
 from tests.graphs import TASKS, random_store, small_encoder, whole

@@ -2,9 +2,8 @@
 
 import pytest
 
-from mphil.lab.progress import SweepProgress, describe, duration
 from mphil.lab.records import RecordFile, read_folder
-from mphil.lab.sweep import Tally, Watcher, sweep, unique
+from mphil.lab.sweep import SweepProgress, Tally, Watcher, describe, duration, sweep, unique
 from tests.unit.lab.made import Inline, cells, record, tiny
 
 ROWS = """

@@ -12,8 +12,8 @@ from mphil.graphs.loader import Loader
 from mphil.lab.cells import expand
 from mphil.lab.probes import health, plane, prototypes, separability, wasserstein
 from mphil.lab.worker import BUSY, DONE, FAILED, carry_out, make_record, refusal
-from mphil.training.lock import lock_run
-from mphil.training.prediction import gather
+from mphil.training.metrics import gather
+from mphil.training.process import lock_run
 from tests.toys import small_benchmark
 from tests.unit.lab.made import BROKEN, cells, tiny
 

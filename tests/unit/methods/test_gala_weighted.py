@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from mphil.errors import UsageError
-from mphil.methods.gala_weighted import WeightedClassifier
+from mphil.methods.gala import WeightedClassifier
 from mphil.nn.masks import subgraph
 from tests.graphs import TASKS, random_store, small_encoder, whole
 from tests.unit.methods.loops import gradient_size

@@ -9,8 +9,7 @@ import torch
 
 from mphil.errors import UsageError
 from mphil.methods import Parts, Progress
-from mphil.methods.hse import HSE
-from mphil.methods.hse_hierarchy import commitment
+from mphil.methods.hse import HSE, commitment
 from tests.graphs import TASKS
 from tests.unit.methods.loops import gradient_size, known_labels, label_loss, make, mean, risk, same, variance
 

@@ -7,7 +7,7 @@ from math import exp, log
 import pytest
 import torch
 
-from mphil.methods.hse_hierarchy import Hierarchy, commitment, draw_edges, pool_touched
+from mphil.methods.hse import Hierarchy, commitment, draw_edges, pool_touched
 from tests.graphs import TASKS, random_store, small_encoder, whole
 from tests.unit.methods.loops import gradient_size
 
@@ -67,10 +67,10 @@ def test_edges_once_chosen_stay_chosen(monkeypatch):
     batch = whole(store, torch.float64)
     n = batch.edge_index.shape[1]
     draws = iter([(torch.arange(n) % 3 == k).double() for k in range(3)])
-    monkeypatch.setattr("mphil.methods.hse_hierarchy.draw_edges", lambda *_: next(draws))
+    monkeypatch.setattr("mphil.methods.hse.draw_edges", lambda *_: next(draws))
     seen = []
     monkeypatch.setattr(
-        "mphil.methods.hse_hierarchy.pool_touched",
+        "mphil.methods.hse.pool_touched",
         lambda nodes, w, b: seen.append(w.clone()) or pool_touched(nodes, w, b),
     )
     Hierarchy(TASKS["multiclass"], small_encoder(store), [4, 3, 2], 0.8).double()(batch)

@@ -7,8 +7,7 @@ import torch
 
 from mphil.errors import UsageError
 from mphil.methods import Progress
-from mphil.methods.igm import IGM
-from mphil.methods.igm_graft import graft, random_partners
+from mphil.methods.igm import IGM, graft, random_partners
 from mphil.nn import rationale
 from mphil.nn.mixing import mixup
 from tests.graphs import TASKS

@@ -7,7 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mphil.methods.igm_graft import graft, random_partners
+from mphil.methods.igm import graft, random_partners
 from tests.graphs import TASKS, random_store, whole
 from tests.unit.nn.test_scorers import joined
 

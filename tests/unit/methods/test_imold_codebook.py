@@ -7,8 +7,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mphil.methods import imold_codebook as module
-from mphil.methods.imold_codebook import Codebook
+from mphil.methods import imold as module
+from mphil.methods.imold import Codebook
 from tests.unit.methods.stepping import same
 
 

@@ -10,8 +10,7 @@ import torch
 from mphil.errors import UsageError
 from mphil.methods import Parts, Progress
 from mphil.methods.gsat import information
-from mphil.methods.lirs import LIRS
-from mphil.methods.lirs_marks import marked
+from mphil.methods.lirs import LIRS, marked
 from mphil.nn.losses import label_probability
 from tests.graphs import TASKS
 from tests.unit.methods.loops import gradient_size, known_labels, make, mean, risk, same

@@ -6,7 +6,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mphil.methods.lirs_marks import marked, rank_in_graph, top_nodes
+from mphil.methods.lirs import marked, rank_in_graph, top_nodes
 from tests.graphs import random_store, whole
 
 

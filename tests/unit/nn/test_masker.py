@@ -7,7 +7,7 @@ import torch
 
 from mphil.nn.encoders import build_encoder
 from mphil.nn.heads import classifier
-from mphil.nn.masker import Masker, Masks, see_through
+from mphil.nn.scorers import Masker, Masks, see_through
 from tests.graphs import random_store, small_encoder, whole
 from tests.unit.methods.stepping import same, written_gap
 

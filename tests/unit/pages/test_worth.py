@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from mphil.pages.worth import verdict_section, weighted_section
+from mphil.pages.card_sections import verdict_section, weighted_section
 
 
 def words(inside: tuple[int, float | None], outside: tuple[int, float | None]) -> dict:

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from mphil.limits import MAX_REQUEST_BYTES, MAX_UPLOAD_BYTES
 from mphil.serve.guard import LOCAL, check, is_ours
-from mphil.serve.refusal import Refusal
+from mphil.serve.requests import Refusal
 
 JSON = {"host": "localhost:1", "content-type": "application/json", "content-length": "2"}
 FILE = {"host": "localhost:1", "content-type": "application/octet-stream"}

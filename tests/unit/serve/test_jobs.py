@@ -10,7 +10,7 @@ import pytest
 from mphil.errors import DataError
 from mphil.serve import jobs as module
 from mphil.serve.jobs import Job, Jobs, check_unpacked, shown_name, suffix_of
-from mphil.serve.refusal import Refusal
+from mphil.serve.requests import Refusal
 from mphil.tables.pool import WorkerPool
 from tests.served import predictor
 

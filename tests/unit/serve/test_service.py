@@ -7,7 +7,7 @@ import pytest
 
 from mphil.errors import UnknownName
 from mphil.serve import service as module
-from mphil.serve.refusal import Refusal
+from mphil.serve.requests import Refusal
 from mphil.serve.service import ModelService
 from tests.served import predictor
 

@@ -4,9 +4,8 @@ from contextlib import ExitStack
 
 import pytest
 
-from mphil.serve import waiting
-from mphil.serve.refusal import Refusal
-from mphil.serve.waiting import ALWAYS_WAITING, RECENT, Waiting
+from mphil.serve import requests
+from mphil.serve.requests import ALWAYS_WAITING, RECENT, Refusal, Waiting
 
 
 class Clock:
@@ -20,7 +19,7 @@ class Clock:
 
 @pytest.fixture
 def clock(monkeypatch):
-    monkeypatch.setattr(waiting, "time", clock := Clock())
+    monkeypatch.setattr(requests, "time", clock := Clock())
     return clock
 
 
@@ -44,7 +43,7 @@ def taken(queue, most=100):
 
 
 def test_the_number(clock, monkeypatch):
-    monkeypatch.setattr(waiting, "MAX_WAITING_REQUESTS", 7)
+    monkeypatch.setattr(requests, "MAX_WAITING_REQUESTS", 7)
     assert taken(Waiting(1.0)) == 7
 
 
@@ -66,7 +65,7 @@ def test_an_answer_that_takes_longer_than_others(clock):
 
 
 def test_whoever_leaves_makes_room(clock, monkeypatch):
-    monkeypatch.setattr(waiting, "MAX_WAITING_REQUESTS", 1)
+    monkeypatch.setattr(requests, "MAX_WAITING_REQUESTS", 1)
     queue = Waiting(1.0)
     with pytest.raises(KeyError), queue.place():
         raise KeyError

@@ -13,7 +13,7 @@ from mphil.nn import readout
 from mphil.nn.dropout import Dropout
 from mphil.nn.encoders.blocks import BatchNorm
 from mphil.testing.trial import Trial
-from mphil.training.averaging import Average, put_back, renormalise
+from mphil.training.recipe import Average, put_back, renormalise
 
 
 def test_average_against_the_sum_written_out():

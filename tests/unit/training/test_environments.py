@@ -16,9 +16,14 @@ from mphil.methods import METHODS
 from mphil.methods.base import build_method
 from mphil.training.callbacks import Callback
 from mphil.training.checkpoint import Checkpoints
-from mphil.training.environments import default_env_per_batch, environment_notes, graphs_per_environment
 from mphil.training.settings import resolve
-from mphil.training.trainable import check_needs, check_trainable
+from mphil.training.trainable import (
+    check_needs,
+    check_trainable,
+    default_env_per_batch,
+    environment_notes,
+    graphs_per_environment,
+)
 from mphil.training.trainer import Trainer
 
 MANY = torch.arange(60) % 20

@@ -11,8 +11,8 @@ import torch
 from tests.toys import SMALL, small_benchmark
 
 import mphil
-from mphil.training.notes import budget_notes, notes
 from mphil.training.settings import resolve
+from mphil.training.trainable import budget_notes, notes
 
 
 @pytest.fixture(scope="module")

@@ -22,10 +22,9 @@ from mphil.graphs.transforms import add_distractors, drop_edges
 from mphil.methods import build_method
 from mphil.methods.base import Progress
 from mphil.testing.graphs import labelled_molecules
-from mphil.training.averaging import Average, renormalise
 from mphil.training.callbacks import Callback
 from mphil.training.checkpoint import Checkpoints
-from mphil.training.schedules import learning_rate_factor
+from mphil.training.recipe import Average, learning_rate_factor, renormalise
 from mphil.training.trainer import Trainer
 
 RECIPE = {

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from mphil.config import TrainConfig
 from mphil.methods.base import Progress
-from mphil.training.schedules import learning_rate_factor, warmup_steps
+from mphil.training.recipe import learning_rate_factor, warmup_steps
 
 
 def factors(total, **config):

@@ -3,8 +3,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mphil.trust import hardness as module
-from mphil.trust.hardness import hardness, similarity_to_training
+from mphil.trust import neighbours as module
+from mphil.trust.neighbours import hardness, similarity_to_training
 
 
 def similarities(bits: np.ndarray, train, test) -> list[float]:

@@ -11,9 +11,8 @@ from typing import Literal
 
 from mphil.benchmarks.base import BENCHMARKS
 from mphil.lab.cells import Cell, Request, expand
-from mphil.lab.paper import Printed, printed, reported
 from mphil.lab.records import FAILED, Record, RecordFile
-from mphil.lab.suite import Suite
+from mphil.lab.suite import Printed, Suite, printed, reported
 from mphil.methods.base import METHODS
 from mphil.plugins import Plugin
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from statistics import mean
 
-from mphil.lab.paper import Printed
 from mphil.lab.report.document import ReportTable
 from mphil.lab.report.gather import Sheet, SheetEntry
 from mphil.lab.statistics import (
@@ -19,6 +18,7 @@ from mphil.lab.statistics import (
     seed_agreement,
     t_interval,
 )
+from mphil.lab.suite import Printed
 from mphil.methods.base import METHODS
 from mphil.pages.text import listing
 

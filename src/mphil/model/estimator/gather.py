@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 
-from mphil.benchmarks.of_molecules import molecule_benchmark
+from mphil.benchmarks.label_table import molecule_benchmark
 from mphil.benchmarks.own_data import ENCODER, OwnData
 from mphil.graphs.store import GraphStore
 from mphil.model.estimator.holdout import hold_out

@@ -12,7 +12,7 @@ from mphil.errors import IntegrityError, UsageError
 from mphil.files import write_json
 from mphil.tables.spreadsheet import csv_text
 from mphil.tables.survey import BadRow
-from mphil.training.lock import lock_run
+from mphil.training.process import lock_run
 
 MARKER = "product.json"
 ISSUES = "issues.csv"

@@ -10,8 +10,8 @@ import torch
 from numpy.typing import NDArray
 
 from mphil.task import Task
+from mphil.training.compare import paired_difference
 from mphil.training.metrics import score
-from mphil.training.paired import paired_difference
 
 COMMITTEE = "committee"
 """What all members together are called in tables of scores."""

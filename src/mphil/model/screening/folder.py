@@ -15,7 +15,7 @@ from mphil.files import remove_drafts, write_json
 from mphil.model.predictor import Predictor, load
 from mphil.model.ray_cluster import cluster_address, connected, import_ray
 from mphil.model.screening.run import screen_file
-from mphil.training.lock import lock_run
+from mphil.training.process import lock_run
 
 Engine = Literal["local", "ray"]
 SUFFIXES = (".parquet", ".csv", ".tsv", ".csv.gz", ".tsv.gz")

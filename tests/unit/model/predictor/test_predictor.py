@@ -20,7 +20,7 @@ from mphil.model.predictor import Predictor
 from mphil.model.predictor.asking import ask, implements
 from mphil.tables.from_smiles import molecule_store
 from mphil.testing import random_graphs
-from mphil.training.prediction import gather, predict_logits
+from mphil.training.metrics import gather, predict_logits
 from tests.graphs import TASKS, random_store, small_encoder
 from tests.products import make, molecules, write_table
 

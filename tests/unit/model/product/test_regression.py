@@ -6,15 +6,14 @@ import numpy as np
 import pytest
 
 from mphil.errors import IntegrityError, UsageError
-from mphil.explain.levels import Levels
 from mphil.explain.report import RowsToExplain, write_report
-from mphil.explain.rows import explain_rows
+from mphil.explain.rows import Levels, explain_rows
 from mphil.model.bundle import read_bundle
 from mphil.model.predictor import Predictor
 from mphil.model.predictor.asking import Outputs
 from mphil.model.product import prepare, train_product
 from mphil.model.product.fitting import fit_trust, measure
-from mphil.pages.scatter import scatter_chart
+from mphil.pages.score_charts import scatter_chart
 from mphil.task import Task
 from tests.products import TINY, molecules
 

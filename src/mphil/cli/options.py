@@ -1,4 +1,4 @@
-"""Options that say how a file of one's own is read, the same for every command that takes one."""
+"""Options that several commands share: how a file of one's own is read, and which plug-ins are added."""
 
 from __future__ import annotations
 
@@ -6,6 +6,25 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+
+
+def _add(files: list[Path] | None) -> list[Path] | None:
+    from mphil.plugins import add_plugins
+
+    add_plugins(files or ())
+    return files
+
+
+Plugins = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--plugin",
+        metavar="FILE",
+        callback=_add,
+        is_eager=True,
+        help="Python file with methods, encoders or benchmarks of your own; may be repeated.",
+    ),
+]
 
 
 def decimal(text: str) -> float:

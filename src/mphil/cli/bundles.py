@@ -1,0 +1,173 @@
+"""What is done with a bundle: `mphil evaluate`, `report`, `serve`, `export`, `sign` and `verify`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, cast
+
+import typer
+
+from mphil.cli import show
+from mphil.cli.options import Plugins
+from mphil.errors import Stopped, UsageError
+
+
+def evaluate(
+    run: Annotated[Path, typer.Argument(help="Folder of a run, or of the bundle that it wrote.", metavar="RUN|BUNDLE")],
+    selection: Annotated[
+        str | None, typer.Option(help="With a run: rule that chose the epoch, ood_val or id_val. (default: ood_val)")
+    ] = None,
+    plugin: Plugins = None,
+    json: Annotated[bool, typer.Option("--json", help="Print the scores as JSON.")] = False,
+) -> None:
+    """Score the saved model of a run on every part of its benchmark."""
+    from mphil.model.bundle.manifest import is_bundle
+
+    if is_bundle(run):
+        from mphil.model.product.runs import evaluate_bundle
+
+        if selection is not None:
+            raise UsageError(f"--selection {selection}: a bundle holds one epoch; give the folder of the run instead")
+        scores, metric, selection = evaluate_bundle(run)
+    else:
+        from mphil.training.saved import evaluate_run
+
+        selection = selection or "ood_val"
+        scores, metric = evaluate_run(run, selection)
+    if json:
+        show.as_json({"run": str(run), "selection": selection, "metric": metric, "scores": scores})
+        return
+    show.table(
+        ["part", metric], [[part, show.number(value)] for part, value in scores.items()], f"chosen on {selection}"
+    )
+
+
+FORMATS = (".md", ".html")
+
+
+def report(
+    bundle: Annotated[Path, typer.Argument(help="Folder of a bundle, as `mphil train FILE` writes it.")],
+    out: Annotated[Path, typer.Option(help="File to write: .md or .html.")] = Path("report.md"),
+    json: Annotated[bool, typer.Option("--json", help="Print a summary as JSON.")] = False,
+) -> None:
+    """Write a report for regulators: the OECD principles for (Q)SAR models, with fields like those of a QMRF.
+
+    Fields are filled from the bundle; those that the bundle does not contain are marked for the author.
+    """
+    from mphil.files import write_text
+    from mphil.model.product.reporting import bundle_chapters
+    from mphil.pages.regulatory import open_fields, regulatory_markdown, regulatory_page
+
+    if out.suffix.lower() not in FORMATS:
+        raise UsageError(f"{out}: a report ends in {' or '.join(FORMATS)}")
+    found = bundle_chapters(bundle)
+    render = regulatory_page if out.suffix.lower() == ".html" else regulatory_markdown
+    write_text(out, render(found))
+    left = open_fields(found)
+    if json:
+        show.as_json({"out": str(out), "to_be_filled_in": left})
+        return
+    typer.echo(f"report: {out}")
+    typer.echo(f"to be filled in by the author: {', '.join(left)}")
+
+
+LOCAL = ("127.0.0.1", "localhost", "::1")
+
+
+def serve(
+    bundle: Annotated[Path, typer.Argument(help="Folder of a bundle, as `mphil train FILE` writes it.")],
+    host: Annotated[str, typer.Option(help="Address to listen on. (default: this machine alone)")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 takes a free one.")] = 8765,
+    allow_host: Annotated[
+        list[str] | None, typer.Option(help="Further host name that browsers may use; may be repeated.")
+    ] = None,
+    open_page: Annotated[bool, typer.Option("--open", help="Open the page in the browser.")] = False,
+    plugin: Plugins = None,
+) -> None:
+    """Serve a page on this machine: paste molecules or send a file, see answers, reasons, warnings and the map.
+
+    Programs use the same address: /docs lists the operations. Nothing leaves this machine. Ctrl-C stops it.
+    """
+    try:
+        from mphil.serve import serve as listen
+    except ModuleNotFoundError as error:
+        if error.name not in ("fastapi", "starlette", "uvicorn"):
+            raise
+        raise UsageError("mphil serve needs FastAPI and uvicorn; install them: pip install 'mphil[serve]'") from None
+    from mphil.model.predictor import load
+
+    predictor = load(bundle)
+    for note in predictor.notes:
+        typer.echo(f"note: {note}", err=True)
+    if host not in LOCAL:
+        typer.echo(f"note: anyone who can reach {host} can use this page; there is no password", err=True)
+
+    def ready(address: str) -> None:
+        typer.echo(f"open this page: {address}   (Ctrl-C stops the server)")
+        if open_page:
+            typer.launch(address)
+
+    try:
+        listen(predictor, host=host, port=port, allow=allow_host or (), ready=ready)
+    except KeyboardInterrupt:
+        raise Stopped("stopped") from None
+
+
+def export(
+    bundle: Annotated[Path, typer.Argument(help="Folder of a bundle, as `mphil train FILE` writes it.")],
+    out: Annotated[Path, typer.Option(help="File to write; a description in JSON is written beside it.")],
+    format: Annotated[str | None, typer.Option(help="torch or onnx. (default: by OUT: .pt2 or .onnx)")] = None,
+    plugin: Plugins = None,
+    json: Annotated[bool, typer.Option("--json", help="Print the description as JSON.")] = False,
+) -> None:
+    """Write the model part of a bundle for other programs: torch.export, or ONNX.
+
+    The file takes the tensors of a batch of graphs and gives logits and embeddings. It is compared with the original on
+    training molecules first, and not written if the outputs differ.
+    """
+    from mphil.model.export import export_model
+    from mphil.model.predictor import load
+
+    made = export_model(load(bundle), out, cast(Any, format))
+    if json:
+        show.as_json({"file": str(made.path), "about": str(made.about), **made.facts})
+        return
+    if note := made.facts["note"]:
+        typer.echo(f"note: {note}", err=True)
+    check = made.facts["check"]
+    typer.echo(f"largest difference from the original: {made.difference:.2g}, {check['allowed']:g} is allowed")
+    typer.echo(f"compared on {check['graphs']}, in batches of {', '.join(map(str, check['batches_of']))}")
+    typer.echo(f"model: {made.path}")
+    typer.echo(f"description: {made.about}")
+
+
+Folder = Annotated[Path, typer.Argument(help="Folder of a bundle, as `mphil train FILE` writes it.")]
+
+
+def sign(
+    bundle: Folder,
+    key: Annotated[Path, typer.Option(help="Your OpenSSH private key, or the public key of one in the agent.")],
+) -> None:
+    """Sign a bundle with an SSH key, so that others can check that it comes from you."""
+    from mphil.model.bundle.signature import sign_bundle
+
+    typer.echo(f"signature: {sign_bundle(bundle, key.expanduser())}")
+
+
+def verify(
+    bundle: Folder,
+    key: Annotated[
+        Path | None, typer.Option(help="OpenSSH public key of the expected signer. (default: check the files only)")
+    ] = None,
+) -> None:
+    """Check every file of a bundle, and who signed it."""
+    from mphil.model.bundle.signature import is_signed, verify_bundle
+
+    digest = verify_bundle(bundle, None if key is None else key.expanduser())
+    typer.echo(f"bundle: complete and unchanged, sha256 {digest}")
+    if key is not None:
+        typer.echo(f"signature: valid, by the key in {key}")
+    elif is_signed(bundle):
+        typer.echo("signature: present, not checked; --key PUBLIC_KEY checks whose it is")
+    else:
+        typer.echo("signature: none")
