@@ -5,6 +5,8 @@ import os
 import re
 import subprocess
 import sys
+import time
+import types
 from dataclasses import replace
 from pathlib import Path
 
@@ -270,7 +272,9 @@ class TestDownload:
 class TestSeveralAddresses:
     @pytest.fixture(autouse=True)
     def impatient(self, monkeypatch):
-        monkeypatch.setattr("mphil.benchmarks.fetch.time.sleep", lambda seconds: None)
+        monkeypatch.setattr(
+            "mphil.benchmarks.fetch.time", types.SimpleNamespace(sleep=lambda seconds: None, monotonic=time.monotonic)
+        )
 
     def test_dead_then_truncated_then_good(self, folder):
         told = []

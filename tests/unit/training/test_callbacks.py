@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import sys
+import types
 
 import pytest
 from rich.console import Console
@@ -63,7 +64,7 @@ def test_a_finished_run_is_not_in_an_epoch_beyond_its_last(bar):
 
 def test_a_line_every_few_seconds_without_a_terminal(monkeypatch):
     now, written = [0.0], io.StringIO()
-    monkeypatch.setattr("mphil.training.callbacks.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("mphil.training.callbacks.time", types.SimpleNamespace(monotonic=lambda: now[0]))
     lines = ProgressLines(Console(file=written), "erm on [toys]")
     for step in range(1, 13):
         now[0] += 1.0
