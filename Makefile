@@ -39,6 +39,7 @@ lint: $(READY) ## style, types and import rules
 bench: $(READY) ## speed, as ratios against a reference in the same run
 	$(BIN)/python benchmarks/generate_motif.py
 	$(BIN)/python benchmarks/speed.py
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/waiting.py
 
 docs: $(READY) ## write docs/reference from the code, and the site into build/docs
 	$(BIN)/python docs/build.py
