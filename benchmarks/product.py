@@ -16,6 +16,8 @@ Trainings are in runs/product; Ctrl-C loses nothing, the same command goes on.
 from __future__ import annotations
 
 import csv
+import hashlib
+import json
 import re
 import shlex
 import sys
@@ -35,9 +37,11 @@ from mphil.benchmarks.development import TABLES, TableSpec, build
 from mphil.graphs.split import PARTS
 from mphil.lab.records import RecordFile
 from mphil.model.product import prepare, train_product
-from mphil.model.product.defaults import MEMBERS
+from mphil.model.product.defaults import ARGUMENTS, ENCODER, MEMBERS, train_defaults
+from mphil.model.product.members import TREES_FORMAT
 from mphil.model.product.standing import COMMITTEE
 from mphil.provenance import NUMERICS, checkout, machine, versions
+from mphil.training.start import MOLECULES, start_digest
 from per_table import missing, recorded
 
 Floats = NDArray[np.float64]
@@ -104,12 +108,23 @@ def given_table(table: str, runs: Path) -> dict[str, Any]:
     return {"path": str(path), "smiles": "smiles", "targets": targets, "split": "predefined"}
 
 
+def recipe() -> str:
+    """Hash of the defaults: records of other ones are not of the tool as it is."""
+    facts = [MEMBERS, ARGUMENTS, ENCODER, train_defaults(1_000, start=MOLECULES), start_digest(MOLECULES), TREES_FORMAT]
+    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:12]
+
+
+def present(path: Path = per_table.RESULTS / "product.jsonl") -> list[dict[str, Any]]:
+    """The records of a file that the present defaults made."""
+    return [record for record in recorded(path) if record.get("recipe") == recipe()]
+
+
 def train(table: str, seed: int, runs: Path) -> dict[str, Any]:
     """The default on a table: scores of all models, time, calibration error."""
     given = given_table(table, runs)
     began, cpu = time.monotonic(), time.process_time()
     prepared = prepare({"benchmark": given, "seed": seed})
-    product = train_product(prepared, runs / f"{table}-s{seed}", members=MEMBERS)
+    product = train_product(prepared, runs / recipe() / f"{table}-s{seed}", members=MEMBERS)
     summary, metrics = product.summary(), product.bundle.metrics
     return {
         "metric": summary["metric"],
@@ -209,12 +224,12 @@ def _ranks(scores: Sequence[float]) -> list[float]:
 def main(arguments: Sequence[str]) -> None:
     options = per_table.parser(__doc__, "product", list(ALL)).parse_args(arguments)
     if options.report:
-        records = recorded(options.out)
+        records = present(options.out)
         print(report(records, recorded(RIVAL)), calibration(records), sep="\n\n")
         return
     torch.set_num_threads(1)
     code = checkout()
-    for key in missing(options):
+    for key in missing(options, recipe=recipe()):
         table, seed = key["table"], key["seed"]
         words = ["--tables", table, "--seeds", str(seed)]
         record = {

@@ -336,13 +336,13 @@ def products() -> list[str]:
 def tool_report() -> str:
     """Scores of the default of `mphil train FILE` and of its models, table by table."""
     script = _script("product")
-    return str(script.report(script.recorded(RECORDS / "product.jsonl"), script.recorded(script.RIVAL)))
+    return str(script.report(script.present(), script.recorded(script.RIVAL)))
 
 
 def tool_calibration() -> str:
     """Calibration error of the default of `mphil train FILE`."""
     script = _script("product")
-    return str(script.calibration(script.recorded(RECORDS / "product.jsonl")))
+    return str(script.calibration(script.present()))
 
 
 def tool() -> str:
@@ -368,7 +368,7 @@ def tool() -> str:
 
 def tool_summary() -> str:
     """The README's table: the tool's default beside its models, over all tables."""
-    seeds = sorted({record["seed"] for record in _script("product").recorded(RECORDS / "product.jsonl")})
+    seeds = sorted({record["seed"] for record in _script("product").present()})
     told = f"seed{'s' if len(seeds) > 1 else ''} {', '.join(map(str, seeds))}"
     return (
         f"The default of `mphil train FILE` beside each model in it, ROC-AUC in per cent, {told}, on tables whose test "

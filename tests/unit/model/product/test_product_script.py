@@ -107,3 +107,11 @@ def test_what_is_recorded_is_not_run_again(script, tmp_path):
     RecordFile(out).append(record("b", 0, 0.8, 0.7) | {"numerics": NUMERICS - 1}, once=False)
     options = parser.parse_args(["--seeds", "0", "--out", str(out)])
     assert list(script.missing(options)) == [{"table": "b", "seed": 0}]
+
+
+def test_records_of_other_defaults_are_not_shown(script, tmp_path, monkeypatch):
+    out = tmp_path / "product.jsonl"
+    RecordFile(out).append(record("a", 0, 0.8, 0.7) | {"recipe": script.recipe()}, once=False)
+    assert [one["table"] for one in script.present(out)] == ["a"]
+    monkeypatch.setattr(script, "MEMBERS", script.MEMBERS + 1)
+    assert script.present(out) == []
