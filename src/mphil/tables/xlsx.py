@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import re
+import warnings
 import zipfile
 import zlib
 from collections.abc import Iterator
@@ -125,7 +127,12 @@ def _rows(path: Path, book: Any, name: str) -> Iterator[tuple[int, tuple[Any, ..
     _check_rows(path, book, sheet)
     # What a sheet says of its own size is not needed, and may be a thousand million cells.
     sheet.reset_dimensions()
-    for number, cells in enumerate(sheet.iter_rows(values_only=True), 1):
+    rows = sheet.iter_rows(values_only=True)
+    for number in itertools.count(1):
+        with _quiet():
+            cells = next(rows, None)
+        if cells is None:
+            return
         if number > MOST_ROWS:
             raise DataError(f"{path}: sheet {name!r} has more than {MOST_ROWS:,} rows; save it as CSV")
         yield number, cells
@@ -159,6 +166,14 @@ def _check_sizes(path: Path, reader: Any) -> None:
 
 
 @contextmanager
+def _quiet() -> Iterator[None]:
+    """Without the warnings of openpyxl about charts, styles and names, which a table does not need."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+@contextmanager
 def _workbook(path: Path) -> Iterator[Any]:
     from openpyxl.reader.excel import ExcelReader
     from openpyxl.utils.exceptions import InvalidFileException
@@ -168,7 +183,8 @@ def _workbook(path: Path) -> Iterator[Any]:
             reader = ExcelReader(file, read_only=True, data_only=True, keep_links=False)
             try:
                 _check_sizes(path, reader)
-                reader.read()
+                with _quiet():
+                    reader.read()
                 yield reader.wb
             finally:
                 reader.archive.close()

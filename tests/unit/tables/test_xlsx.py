@@ -184,3 +184,14 @@ def test_a_part_that_cannot_be_unpacked(tmp_path, part):
     path.write_bytes(content)
     with pytest.raises(DataError, match=r"table.xlsx: not a readable Excel workbook .*; save the table as CSV"):
         check(path, workers=0)
+
+
+def test_warnings_of_the_library_are_not_shown(tmp_path, recwarn):
+    made = Workbook()
+    for row in (["smiles", "day"], ["CCO", 1e10]):
+        made.active.append(row)
+    made.active["B2"].number_format = "yyyy-mm-dd"
+    made.save(tmp_path / "late.xlsx")
+    (chunk,) = open_table(tmp_path / "late.xlsx").chunks()
+    assert list(chunk.columns["day"]) == ["#VALUE!"]
+    assert not recwarn.list
