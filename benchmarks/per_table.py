@@ -15,13 +15,13 @@ RESULTS = ROOT / "benchmarks" / "results"
 SEEDS = (0, 1, 2)
 
 
-def parser(about: str | None, name: str, tables: Sequence[str]) -> argparse.ArgumentParser:
-    """The options of a script whose records are in results/NAME.jsonl."""
+def parser(about: str | None, name: str, tables: Sequence[str], runs: str = "") -> argparse.ArgumentParser:
+    """The options of a script whose records are in results/NAME.jsonl, and its runs in runs/NAME or runs/RUNS."""
     made = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
     made.add_argument("--tables", nargs="+", default=list(tables), choices=list(tables), metavar="TABLE")
     made.add_argument("--seeds", nargs="+", type=int, default=list(SEEDS))
     made.add_argument("--out", type=Path, default=RESULTS / f"{name}.jsonl", help="file of records")
-    made.add_argument("--runs", type=Path, default=ROOT / "runs" / name, help="folder of the runs")
+    made.add_argument("--runs", type=Path, default=ROOT / "runs" / (runs or name), help="folder of the runs")
     made.add_argument("--report", action="store_true", help="print a table of the records, run nothing")
     return made
 

@@ -103,7 +103,8 @@ def given_table(table: str, runs: Path) -> dict[str, Any]:
     path = runs / f"{table}.csv"
     if not path.exists():
         write_table(build(ALL[table]), path)
-    header = path.open().readline().strip().split(",")
+    with path.open() as file:
+        header = file.readline().strip().split(",")
     targets = [name for name in header if name.startswith("label_")]
     return {"path": str(path), "smiles": "smiles", "targets": targets, "split": "predefined"}
 

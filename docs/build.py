@@ -339,6 +339,12 @@ def tool_report() -> str:
     return str(script.report(script.present(), script.recorded(script.RIVAL)))
 
 
+def tool_weights() -> str:
+    """Scores on validation parts for what the networks of a committee weigh before a label is seen."""
+    script = _script("committee")
+    return str(script.report(_script("product").present(RECORDS / "committee.jsonl")))
+
+
 def tool_calibration() -> str:
     """Calibration error of the default of `mphil train FILE`."""
     script = _script("product")
@@ -357,11 +363,15 @@ def tool() -> str:
         "in no mean and no rank. Ranks are of the columns, 1 the best; a part whose labels are all alike is not "
         "scored.\n",
         tool_report() + "\n",
+        "What all networks together weigh before a label is seen, asked again on validation parts of the same tables: "
+        "weights are fitted on one part and the committee is scored on the other, ROC-AUC in per cent. The default is "
+        "0.3.\n",
+        tool_weights() + "\n",
         "Calibration error of the committee in ten bins, of all tables. On a few hundred rows it would not be 0 if "
         "every probability were true: what it would be then is in the next column.\n",
         tool_calibration() + "\n",
         "Records: [product.jsonl](../../benchmarks/results/product.jsonl), each with its command, seed, versions, "
-        "machine and state of the code.\n\n    python benchmarks/product.py\n",
+        "machine and state of the code.\n\n    python benchmarks/product.py\n    python benchmarks/committee.py\n",
     ]
     return "\n".join(texts)
 

@@ -16,8 +16,8 @@ PRIOR = 100.0
 """So many labels would have to agree before the weights are as much their own as those that they begin with."""
 
 NETWORKS = 0.3
-"""What all networks together count before a label is seen, beside trees. Epochs are chosen on the parts that weights
-are fitted on, so that these praise networks too much."""
+"""What all networks together count before a label is seen, beside trees: the best on id_val and next to the best on
+ood_val in benchmarks/committee.py. Epochs are chosen on ood_val, which praises networks there."""
 
 ROUNDS = 500
 LEAST = 1e-6
@@ -27,16 +27,17 @@ CLOSEST = 1e-12
 """Probabilities are kept this far from 0 and 1 when they become logits."""
 
 
-def first_weights(are_networks: Sequence[bool]) -> Floats:
-    """(m,) weights before a label is seen: `NETWORKS` for all networks, the rest for all trees.
+def first_weights(are_networks: Sequence[bool], share: float = NETWORKS) -> Floats:
+    """(m,) weights before a label is seen.
 
     Args:
         are_networks: which members are networks; a committee of one sort has equal weights.
+        share: of all networks together; trees have the rest.
     """
     networks = np.array(are_networks)
     if networks.all() or not networks.any():
         return np.full(len(networks), 1 / len(networks))
-    found: Floats = np.where(networks, NETWORKS / networks.sum(), (1 - NETWORKS) / (~networks).sum())
+    found: Floats = np.where(networks, share / networks.sum(), (1 - share) / (~networks).sum())
     return found
 
 

@@ -39,6 +39,7 @@ def test_what_weights_begin_with():
     assert mixed[:2].sum() == pytest.approx(NETWORKS)
     assert mixed.sum() == pytest.approx(1)
     assert len(set(mixed[:2])) == len(set(mixed[2:])) == 1
+    assert first_weights([True, False], 0.4).tolist() == [0.4, 0.6]
     assert first_weights([True, True]).tolist() == first_weights([False, False]).tolist() == [0.5, 0.5]
     start = np.array([0.2, 0.3, 0.5])
     np.testing.assert_allclose(fit_weights([members(0)], BINARY, start), start)

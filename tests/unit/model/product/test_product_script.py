@@ -10,7 +10,7 @@ import pytest
 import mphil
 from mphil.benchmarks.development import build
 from mphil.lab.records import RecordFile
-from mphil.model.product import prepare
+from mphil.model.product import prepare, train_product
 from mphil.provenance import NUMERICS
 
 BENCHMARKS = Path(__file__).parents[4] / "benchmarks"
@@ -115,3 +115,20 @@ def test_records_of_other_defaults_are_not_shown(script, tmp_path, monkeypatch):
     assert [one["table"] for one in script.present(out)] == ["a"]
     monkeypatch.setattr(script, "MEMBERS", script.MEMBERS + 1)
     assert script.present(out) == []
+
+
+def test_what_networks_should_weigh_is_asked_on_validation_parts(script, tmp_path):
+    committee = importlib.import_module("committee")
+    data = mphil.benchmark("decoy-scaffold", graphs=200)
+    script.write_table(data, tmp_path / "a.csv")
+    given = script.given_table("a", tmp_path)
+    folder = tmp_path / script.recipe() / "a-s0"
+    settings = {"benchmark": given, "train": {"epochs": 1}, "encoder": {"layers": 1, "width": 8}, "seed": 0}
+    train_product(prepare(settings), folder, members=1)
+    found = committee.measure("a", 0, tmp_path)
+    assert list(found) == ["id_val", "ood_val"]
+    assert found["ood_val"]["0.0"] != found["ood_val"]["1.0"]
+    record = {"scores": {part: dict.fromkeys(map(str, committee.SHARES), 0.5) for part in committee.PARTS}}
+    record["scores"]["ood_val"]["0.3"] = None
+    other = {"scores": {part: dict.fromkeys(map(str, committee.SHARES), 0.7) for part in committee.PARTS}}
+    assert "| 0.3 | 60.00 | 70.00 | 65.00 |" in committee.report([record, other])
