@@ -101,20 +101,22 @@ def table(tmp_path_factory):
 
 class TestPredictions:
     @pytest.mark.parametrize("suffix", ["csv", "tsv"])
-    def test_text(self, bundle, table, tmp_path, suffix):
+    def test_text(self, bundle, table, tmp_path, suffix, figure):
         out = tmp_path / f"out.{suffix}"
         ended = call("predict", bundle, table, "--out", out)
         assert ended.code == 0, ended
         assert_table(out.read_text(), "," if suffix == "csv" else "\t")
+        figure(f"{suffix}: {len(molecules())} rows, no cell a formula")
         assert not STEERING.search(ended.out + ended.err)
 
-    def test_a_workbook(self, bundle, table, tmp_path):
+    def test_a_workbook(self, bundle, table, tmp_path, figure):
         assert call("predict", bundle, table, "--out", tmp_path / "out.xlsx").code == 0
         (sheet,) = load_workbook(tmp_path / "out.xlsx").worksheets
         cells = [cell for row in sheet.iter_rows() for cell in row]
         assert len(cells) > len(molecules())
         assert "f" not in {cell.data_type for cell in cells}
         assert not [cell.value for cell in cells if isinstance(cell.value, str) and STEERING.search(cell.value)]
+        figure(f"xlsx: {len(cells):,} cells, none a formula")
 
     def test_explanations(self, bundle, table, tmp_path):
         ended = call("explain", bundle, table, "--out", tmp_path / "out", "--limit", 3)
@@ -161,11 +163,12 @@ class TestLab:
         chapter = Chapter(MARKUP, told, HOSTILE, blocks, [(told, f"mphil train\n{told}")], page="suite")
         return Document([chapter], HOSTILE, [replace(chapter, page="method")])
 
-    def test_pages(self, document):
+    def test_pages(self, document, figure):
         pages = html(document)
         assert len(pages) == 3
         for text in pages.values():
             assert_page(text)
+        figure(f"{len(HOSTILE)} names in {len(pages)} pages of a report, none became markup")
 
     def test_figures(self, document):
         for block in document.chapters[0].blocks:
