@@ -8,8 +8,11 @@ import json
 import multiprocessing
 import random
 import time
+from array import array
+from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import NamedTuple
 
 PATIENCE = 60.0
@@ -17,13 +20,16 @@ MOST_OPEN = 150
 """Connections at a time; a server closes the oldest of more than 200."""
 
 
-class Asked(NamedTuple):
-    """A request: what was asked for, the status (0: the connection was closed), seconds, and a digest of the body."""
+class Answer(NamedTuple):
+    """What was asked for, the status (0: the connection was closed), and a digest of the body."""
 
     kind: str
     status: int
-    seconds: float
     digest: str
+
+
+Answers = dict[Answer, array]
+"""The seconds of all requests with the same answer: numbers, since the process that serves has to hold them."""
 
 
 def request_of(kind: str, smiles: list[str]) -> bytes:
@@ -32,7 +38,7 @@ def request_of(kind: str, smiles: list[str]) -> bytes:
     return f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body
 
 
-async def ask(port: int, kind: str, smiles: list[str]) -> Asked:
+async def ask(port: int, kind: str, smiles: list[str]) -> tuple[Answer, float]:
     begun = time.monotonic()
     try:
         async with asyncio.timeout(PATIENCE):
@@ -43,25 +49,32 @@ async def ask(port: int, kind: str, smiles: list[str]) -> Asked:
             status = int(head.split()[1]) if head else 0
     except OSError:
         status, body = 0, b""
-    return Asked(kind, status, time.monotonic() - begun, hashlib.sha256(body).hexdigest())
+    return Answer(kind, status, hashlib.sha256(body).hexdigest()), time.monotonic() - begun
 
 
-async def overload(port: int, rate: float, seconds: float, share: float, smiles: list[str]) -> list[Asked]:
+async def overload(port: int, rate: float, seconds: float, share: float, smiles: list[str]) -> Answers:
     """Ask at a steady rate, whatever comes back; a share of the requests wants explanations."""
-    rng, begun, tasks, found = random.Random(0), time.monotonic(), set(), []
+    rng, begun, tasks = random.Random(0), time.monotonic(), set()
+    found: Answers = defaultdict(partial(array, "d"))
     number = 0
+
+    def done(task: asyncio.Task[tuple[Answer, float]]) -> None:
+        tasks.discard(task)
+        answer, seconds = task.result()
+        found[answer].append(seconds)
+
     while (now := time.monotonic() - begun) < seconds:
         while number < now * rate and len(tasks) < MOST_OPEN:
             kind = "explain" if rng.random() < share else "predict"
             task = asyncio.ensure_future(ask(port, kind, smiles))
             tasks.add(task)
-            task.add_done_callback(lambda task: (tasks.discard(task), found.append(task.result())))
+            task.add_done_callback(done)
             number += 1
         number = max(number, int(now * rate) - MOST_OPEN)  # who finds no free connection gives up
         await asyncio.sleep(0.005)
     while tasks:
         await asyncio.sleep(0.01)
-    return found
+    return dict(found)
 
 
 BRIEF, SLOW, PAUSE = 0.01, 1.0, 0.05
