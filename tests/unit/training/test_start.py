@@ -125,6 +125,12 @@ def test_the_file_may_be_gone_once_a_run_has_begun(data, file, tmp_path):
     assert run.result["fingerprint"]
 
 
+def test_a_file_is_found_from_any_folder(data, file, monkeypatch):
+    monkeypatch.chdir(Path(file).parent)
+    assert settings(Path(file).name, data).train.start == file
+    assert [settings(start, data).train.start for start in ("", MOLECULES)] == ["", MOLECULES]
+
+
 class TestRefusals:
     @pytest.mark.parametrize("name", ["dir", "ciga-v2"])
     def test_a_method_without_such_an_encoder(self, name, data, encoder, tmp_path):
