@@ -192,3 +192,8 @@ def test_the_packaged_weights_fit_the_encoder_for_tables():
     method = build_method("erm", Task("binary", 1, "roc_auc"), encoder, {})
     start_from(method, encoder, MOLECULES)
     assert all(torch.isfinite(value).all() for value in method.state_dict().values())
+
+
+def test_the_packaged_weights_have_a_record():
+    records = Path(__file__).parents[3] / "benchmarks" / "results" / "pretraining.jsonl"
+    assert json.loads(records.read_text().splitlines()[-1])["weights"] == start_digest(MOLECULES)
