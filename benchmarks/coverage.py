@@ -36,22 +36,22 @@ from mphil.graphs.split import Part
 from mphil.lab.records import RecordFile
 from mphil.model.bundle import Trust
 from mphil.model.bundle.held_out import HeldOut
-from mphil.model.product.build import fingerprints_of
-from mphil.model.product.defaults import ENCODER, METHOD, train_defaults
+from mphil.model.product.assembly import Rule
+from mphil.model.product.build import by_recipe, fingerprints_of
+from mphil.model.product.defaults import ARGUMENTS, ENCODER, METHOD
 from mphil.model.product.fitting import ENOUGH
 from mphil.model.product.worth import weighted_coverage
 from mphil.provenance import checkout
 from mphil.training.checkpoint import Checkpoints
 from mphil.training.metrics import predict_logits
 from mphil.training.run import Run, execute
-from mphil.training.settings import merge, resolve
 from mphil.trust.calibration import Calibration
 from mphil.trust.conformal import Conformal
 from mphil.trust.neighbours import most_similar
 from per_table import missing, recorded
 
 ALPHAS = (0.1, 0.2)
-SELECTION = "ood_val"
+SELECTION: Rule = "ood_val"
 HELD_OUT: Part = "id_val"
 TESTS: tuple[Part, ...] = ("id_test", "ood_test")
 
@@ -59,9 +59,8 @@ TESTS: tuple[Part, ...] = ("id_test", "ood_test")
 def train(name: str, method: str, seed: int, runs: Path) -> Run:
     """A new run, or the rest of one that was cut, with the recipe for tables."""
     data = benchmark(name)
-    recipe = {"patience_on": SELECTION} | train_defaults(len(data.split.train))
-    wanted = merge([{"encoder": ENCODER, "method": method, "seed": seed, "train": recipe}])
-    config, data = resolve(wanted, data)
+    wanted = {"encoder": ENCODER, "method": {"name": method, **ARGUMENTS.get(method, {})}, "seed": seed}
+    config = by_recipe([wanted], data, SELECTION)
     return execute(config, data, runs / f"{name}-{method}-s{seed}", resume=True)
 
 

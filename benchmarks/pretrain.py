@@ -1,11 +1,11 @@
 """Weights that encoders of molecules start from (`train.start=molecules`), learned without any label.
 
-    OMP_NUM_THREADS=1 python benchmarks/pretrain.py FOLDER                  # prepares, trains, writes FOLDER/weights
-    OMP_NUM_THREADS=1 python benchmarks/pretrain.py FOLDER --epochs 2 --width 64
+    OMP_NUM_THREADS=1 MPHIL_DATA=... python benchmarks/pretrain.py FOLDER   # prepares, trains, writes FOLDER/weights
+    OMP_NUM_THREADS=1 MPHIL_DATA=... python benchmarks/pretrain.py FOLDER --epochs 2 --width 64
 
 The encoder learns to predict the descriptors and the Morgan fingerprint that the tool's forest reads, for molecules of
-MUV, HIV, ToxCast and DrugOOD-IC50. Molecules of the tables of benchmarks/product.py are left out. Twenty minutes of one
-core, of which preparing is a quarter; FOLDER keeps what was prepared. Adds a line to results/pretraining.jsonl.
+MUV, HIV, ToxCast and DrugOOD-IC50, whose files are in `MPHIL_DATA` or downloaded. Molecules of the tables of
+benchmarks/product.py are left out. FOLDER keeps what was prepared. Adds a line to results/pretraining.jsonl.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ import gzip
 import hashlib
 import json
 import math
-import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -30,6 +29,7 @@ from torch import Tensor, nn
 
 import product
 from mphil.benchmarks.development import build
+from mphil.benchmarks.sources import locate
 from mphil.config import EncoderConfig
 from mphil.files import write_bytes
 from mphil.graphs.store import GraphStore
@@ -43,7 +43,6 @@ from mphil.tables.survey import Described, describe
 from mphil.training.start import SHAPE
 
 RESULTS = Path(__file__).parent / "results" / "pretraining.jsonl"
-DATA = Path(os.environ.get("MPHIL_DATA", "../shared/data"))
 MUV, BITS, HELD_OUT = 45_000, 2_048, 4_000
 """Molecules of MUV; bits of the fingerprint; molecules that only measure."""
 SIZES = ("width", "layers", "epochs")
@@ -56,18 +55,17 @@ def order(smiles: str) -> int:
     return int(hashlib.sha256(smiles.encode()).hexdigest()[:12], 16)
 
 
-def column(path: Path, name: str = "smiles") -> list[str]:
-    """A column of a CSV file, packed or not."""
+def published(source: str) -> list[str]:
+    """The SMILES of a publisher's file."""
+    path = locate(source).path
     with gzip.open(path, "rt") if path.suffix == ".gz" else path.open() as file:
-        return [row[name] for row in csv.DictReader(file)]
+        return [row["smiles"] for row in csv.DictReader(file)]
 
 
 def molecules() -> list[str]:
     """Canonical SMILES to learn from, in an order of their own, without those of the tables we measure on."""
-    net, drugs = DATA / "moleculenet", DATA / "drugood"
-    texts = sorted(column(net / "muv.csv.gz"), key=order)[:MUV]
-    texts += column(net / "HIV.csv") + column(net / "toxcast_data.csv.gz")
-    texts += column(drugs / "ic50_core_chembl29_partial_labels.csv.gz")
+    texts = sorted(published("muv"), key=order)[:MUV]
+    texts += [text for source in ("hiv", "toxcast", "ic50-partial") for text in published(source)]
     measured = {text for spec in [*product.ALL.values(), *product.CHOSEN_ON.values()] for text in smiles_of(spec)}
     found = {fact.canonical for fact in describe(texts, workers=0) if isinstance(fact, Described)}
     return sorted(found - measured, key=order)
@@ -168,7 +166,7 @@ def main() -> None:
     )
     torch.manual_seed(0)
     guess = Guess(config, values.shape[1])
-    start = time.process_time()
+    began = time.process_time()
     found = train(guess, store, values, bits, given.epochs)
     sizes = [f"--{name} {vars(given)[name]}" for name in SIZES]
     shape = config.model_dump(mode="json", include=set(SHAPE))
@@ -184,7 +182,7 @@ def main() -> None:
         "held_out": {"molecules": HELD_OUT, "descriptors_mse": found[0], "fingerprint_bce": found[1]},
         "store": store.digest(),
         "weights": hashlib.sha256(content).hexdigest(),
-        "cpu_seconds": round(time.process_time() - start, 1),
+        "cpu_seconds": round(time.process_time() - began, 1),
         "machine": machine(),
         "versions": versions(),
     }

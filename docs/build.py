@@ -191,22 +191,24 @@ def with_headline(readme: str) -> str:
     return before + begin + headline() + "\n\n" + tool_summary() + end + rest.split(end)[1]
 
 
+SAME = "the same"
+"""What the table of promises says where `make test-all` does no more than `make test`."""
 PROMISED, END_OF_PROMISED = "<!-- measured: written by make docs -->\n", "\n<!-- end of measured -->"
 
 
 def with_promises(page: str, records: list[dict[str, Any]]) -> str:
     """The page of the promises, with the newest figure of each full test; a promise without one is told too."""
     newest = {record["test"]: record for record in records}
-    names = re.findall(r"^\| (\w[\w ]+?) \|", page.split("## Promises")[1].split("\n\n## ")[0], re.MULTILINE)[1:]
+    promised = page.split("## Promises")[1].split("\n\n## ")[0]
+    names = re.findall(r"^\| (\w[\w ]+?) \|.*\| ([^|]+?) \|$", promised, re.MULTILINE)[1:]
     lines = [row("promise", "measured", "date", "load"), row(*["---"] * 4)]
-    for name in names:
+    for name, full in names:
         found = [record for record in newest.values() if record["promise"] == name]
-        figures = [
-            record["figure"] if record["outcome"] == "passed" else f"**broken**: `{record['test']}`" for record in found
-        ]
-        dates, loads = sorted({record["date"] for record in found}), sorted(record["load"] for record in found)
-        load = "" if not loads else f"{loads[0]:.0f} to {loads[-1]:.0f}" if len(loads) > 1 else f"{loads[0]:.0f}"
-        lines.append(row(name, "; ".join(sorted(figures)) or "not yet run in full", ", ".join(dates), load))
+        absent = "`make test` runs all of it" if full == SAME else "not yet run in full"
+        figures = "; ".join(sorted(map(_told, found))) or absent
+        dates, loads = sorted({record["date"] for record in found}), sorted(round(record["load"]) for record in found)
+        load = " to ".join(map(str, dict.fromkeys([*loads[:1], *loads[-1:]])))
+        lines.append(row(name, figures, ", ".join(dates), load))
     machines = sorted(
         {f"{on['processor']}, {on['cores']} cores" for on in (record["machine"] for record in newest.values())}
     )
@@ -217,6 +219,14 @@ def with_promises(page: str, records: list[dict[str, Any]]) -> str:
     ]
     before, rest = page.split(PROMISED)
     return before + PROMISED + "\n\n".join(texts) + END_OF_PROMISED + rest.split(END_OF_PROMISED)[1]
+
+
+def _told(record: dict[str, Any]) -> str:
+    """What a full test measured; of one that failed, also which it is."""
+    figure = str(record["figure"])
+    if record["outcome"] == "passed":
+        return figure
+    return f"**broken**: `{record['test']}`" + (f", {figure}" if figure else "")
 
 
 def promises() -> list[dict[str, Any]]:

@@ -93,7 +93,7 @@ class TrainConfig(Settings):
         distract: share of training graphs that get a scrambled graph beside them, as a component of its own, 0 = none;
             for graphs whose class is a part of them.
         start: weights that the encoders start from: random ones if empty, `molecules` for those of this package, which
-            were trained to predict descriptors and fingerprints of 107,000 molecules, or a file.
+            were trained to predict descriptors and fingerprints of 103,195 molecules, or a file.
         max_steps: stop after so many steps, 0 = no limit.
         max_minutes: stop at the end of the epoch that passes this time, 0 = no limit.
         window: an epoch is chosen, and training stopped early, by the mean validation score of so many last epochs.

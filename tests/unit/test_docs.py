@@ -58,10 +58,17 @@ def test_a_broken_promise_and_one_that_was_not_tried_are_told(build):
     page = build.RELIABILITY.read_text()
     broken = {"test": "tests/x.py::x", "promise": "sweeps", "outcome": "failed", "figure": "", "load": 1.0}
     broken |= {"date": "2026-01-01", "machine": {"processor": "some", "cores": 2}}
-    told = build.with_promises(page, [broken])
+    measured = [broken | {"test": f"tests/x.py::{load}", "promise": "traversal", "load": load} for load in (2.0, 4.4)]
+    measured[1]["figure"] = "9 paths"
+    alike = [broken | {"test": f"tests/y.py::{load}", "promise": "determinism", "load": load} for load in (2.6, 3.4)]
+    told = build.with_promises(page, [broken, *measured, *alike])
     assert "| sweeps | **broken**: `tests/x.py::x` | 2026-01-01 | 1 |" in told
+    assert "; **broken**: `tests/x.py::4.4`, 9 paths | 2026-01-01 | 2 to 4 |" in told
+    assert re.search(r"determinism .* \| 2026-01-01 \| 3 \|", told)
     assert "| fuzzing | not yet run in full |" in told
-    assert told.count("not yet run in full") == len(PROMISES) - 1
+    assert "| supply chain | `make test` runs all of it |" in told
+    missing = told.count("not yet run in full") + told.count("runs all of it |")
+    assert missing == len(PROMISES) - 3
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,8 @@ from mphil.cli import show
 from mphil.cli.options import Plugins
 from mphil.errors import Stopped, UsageError
 
+Folder = Annotated[Path, typer.Argument(help="Folder of a bundle, as `mphil train FILE` writes it.")]
+
 
 def evaluate(
     run: Annotated[Path, typer.Argument(help="Folder of a run, or of the bundle that it wrote.", metavar="RUN|BUNDLE")],
@@ -46,7 +48,7 @@ FORMATS = (".md", ".html")
 
 
 def report(
-    bundle: Annotated[Path, typer.Argument(help="Folder of a bundle, as `mphil train FILE` writes it.")],
+    bundle: Folder,
     out: Annotated[Path, typer.Option(help="File to write: .md or .html.")] = Path("report.md"),
     json: Annotated[bool, typer.Option("--json", help="Print a summary as JSON.")] = False,
 ) -> None:
@@ -75,7 +77,7 @@ LOCAL = ("127.0.0.1", "localhost", "::1")
 
 
 def serve(
-    bundle: Annotated[Path, typer.Argument(help="Folder of a bundle, as `mphil train FILE` writes it.")],
+    bundle: Folder,
     host: Annotated[str, typer.Option(help="Address to listen on. (default: this machine alone)")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 takes a free one.")] = 8765,
     allow_host: Annotated[
@@ -114,7 +116,7 @@ def serve(
 
 
 def export(
-    bundle: Annotated[Path, typer.Argument(help="Folder of a bundle, as `mphil train FILE` writes it.")],
+    bundle: Folder,
     out: Annotated[Path, typer.Option(help="File to write; a description in JSON is written beside it.")],
     format: Annotated[str | None, typer.Option(help="torch or onnx. (default: by OUT: .pt2 or .onnx)")] = None,
     plugin: Plugins = None,
@@ -139,9 +141,6 @@ def export(
     typer.echo(f"compared on {check['graphs']}, in batches of {', '.join(map(str, check['batches_of']))}")
     typer.echo(f"model: {made.path}")
     typer.echo(f"description: {made.about}")
-
-
-Folder = Annotated[Path, typer.Argument(help="Folder of a bundle, as `mphil train FILE` writes it.")]
 
 
 def sign(

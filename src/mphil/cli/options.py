@@ -65,7 +65,7 @@ Duplicates = Annotated[
     str | None,
     typer.Option(
         help="Contradicting rows of one molecule: majority (of measurements: the median), keep or drop. "
-        " (default: majority)"
+        "(default: majority)"
     ),
 ]
 TaskKind = Annotated[

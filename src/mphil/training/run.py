@@ -123,9 +123,10 @@ def execute(
         method = build_method(config.method.name, benchmark.task, config.encoder, config.method.args)
         if config.train.start:
             start_from(method, config.encoder, config.train.start)
+        identity = fingerprint(config, benchmark)
         mine = folder if world.rank() == 0 else None
         if mine is not None:
-            stack.enter_context(open_folder(mine, config, benchmark, resume))
+            stack.enter_context(open_folder(mine, config, identity, resume))
         if world.rank() == 0:
             for note in notes(config, benchmark):
                 _LOG.warning("%s", note)
@@ -142,15 +143,21 @@ def execute(
         with training_bar(config.method.name, trainer.progress) as bar:
             trainer.callbacks.append(bar)
             trainer.fit()
-        result = summarise(trainer, config)
+        result = summarise(trainer, config, identity)
         if mine is not None:
             write_json(mine / "result.json", result)
     return Run(config, result, method, benchmark, trainer.at.history, folder)
 
 
 @contextmanager
-def open_folder(folder: Path, config: RunConfig, benchmark: Benchmark, resume: bool) -> Iterator[None]:
+def open_folder(folder: Path, config: RunConfig, identity: str, resume: bool) -> Iterator[None]:
     """Hold a folder for this run: one that is new or empty, or, to resume, one that holds this very run.
+
+    Args:
+        folder: of the run.
+        config: its settings.
+        identity: its `fingerprint`.
+        resume: go on with a run that is there.
 
     Raises:
         UsageError: the folder holds something else, or a run that was not to be resumed.
@@ -163,18 +170,20 @@ def open_folder(folder: Path, config: RunConfig, benchmark: Benchmark, resume: b
         if others:
             raise UsageError(f"{folder} is not empty ({', '.join(sorted(others)[:3])}); choose another --out")
     with lock_run(folder):
-        now = fingerprint(config, benchmark)
         if not path.exists():
             plugins = [plugin.model_dump() for plugin in needed_plugins(config)]
-            write_json(path, {"config": config.model_dump(mode="json"), "fingerprint": now, "plugins": plugins})
+            write_json(path, {"config": config.model_dump(mode="json"), "fingerprint": identity, "plugins": plugins})
         elif not resume:
             raise UsageError(
                 f"{folder} already holds a run; go on with `mphil resume {folder}` or choose another --out"
             )
         else:
             stored, before = read_run_config(folder)
-            if before != now:
-                what = ", ".join(differences(stored, config)[:3]) or "other data or other numerics of mphil"
+            if before != identity:
+                other = "other data or other numerics of mphil"
+                if config.train.start:
+                    other += f", or other weights in train.start={config.train.start}"
+                what = ", ".join(differences(stored, config)[:3]) or other
                 raise IntegrityError(f"{folder} holds a different run ({what}); choose another --out")
         yield
 
@@ -225,7 +234,7 @@ def read_run_plugins(folder: Path) -> list[Plugin]:
         raise IntegrityError(f"{folder}/config.json cannot be read ({what}); restore it or start a new run") from None
 
 
-def summarise(trainer: Trainer, config: RunConfig) -> dict[str, Any]:
+def summarise(trainer: Trainer, config: RunConfig, identity: str) -> dict[str, Any]:
     """All five parts under every selection rule, with all that is needed to trust and repeat the numbers.
 
     A rule whose part is empty could not choose and is left out. The method is left with the weights chosen on the first
@@ -249,7 +258,7 @@ def summarise(trainer: Trainer, config: RunConfig) -> dict[str, Any]:
         "seeds": {"training": config.seed, "data": config.benchmark.args.get("seed")},
         "config": config.model_dump(mode="json"),
         "numerics": NUMERICS,
-        "fingerprint": fingerprint(config, trainer.benchmark),
+        "fingerprint": identity,
         "data_digest": trainer.benchmark.store.digest(),
         "split_digest": trainer.benchmark.split.digest(),
         "notes": notes(config, trainer.benchmark),

@@ -23,8 +23,15 @@ def stored_run(folder: Path) -> tuple[RunConfig, Benchmark]:
         data = benchmark(config.benchmark.name, **config.benchmark.args)
     except UsageError as error:
         raise IntegrityError(f"{folder}: the data of the run cannot be built again ({error})") from None
-    if fingerprint(config, data) != identity:
-        raise IntegrityError(f"{folder}: the data or the numerics of mphil are not those of the run; train it anew")
+    try:
+        now = fingerprint(config, data)
+    except UsageError as error:
+        raise IntegrityError(
+            f"{folder}: the weights that the run started from cannot be read ({error.__cause__}); put the file back"
+        ) from None
+    if now != identity:
+        inputs = "the data, the weights in train.start" if config.train.start else "the data"
+        raise IntegrityError(f"{folder}: {inputs} or the numerics of mphil are not those of the run; train it anew")
     return config, data
 
 

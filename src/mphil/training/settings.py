@@ -15,6 +15,7 @@ from mphil.errors import UnknownName, UsageError
 from mphil.methods.base import METHODS, Method, resolve_hyperparameters
 from mphil.methods.published import PRESET, published, published_encoder
 from mphil.nn.encoders import admit
+from mphil.training.start import MOLECULES
 from mphil.training.trainable import default_env_per_batch
 
 SECTIONS = ("benchmark", "method", "encoder", "train")
@@ -110,6 +111,8 @@ def resolve(wanted: Wanted, data: Benchmark | None = None) -> tuple[RunConfig, B
     authors = published_encoder(method_name, name) if preset == PRESET else {}
     encoder = {**data.encoder, **authors, **encoder, **features}
     train = checked(TrainConfig, "train", wanted.get("train", {}))
+    if train.start not in ("", MOLECULES):  # a run may be resumed in another folder
+        train = train.model_copy(update={"start": str(Path(train.start).absolute())})
     if train.env_per_batch is None:
         train = train.model_copy(
             update={"env_per_batch": default_env_per_batch(METHODS[method_name], data, train.batch_size)}

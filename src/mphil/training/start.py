@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -34,9 +35,10 @@ def start_bytes(start: str) -> bytes:
         return (files("mphil.training") / "molecules.safetensors").read_bytes()
     try:
         return Path(start).read_bytes()
-    except OSError as error:
+    except (OSError, ValueError) as error:  # a name with a null character is a ValueError
         raise UsageError(
-            f"train.start={start}: {error.strerror or error}; give {MOLECULES} or a file of benchmarks/pretrain.py"
+            f"train.start={start}: {getattr(error, 'strerror', None) or error}; "
+            f"give {MOLECULES} or a file of benchmarks/pretrain.py"
         ) from error
 
 
@@ -45,54 +47,76 @@ def start_digest(start: str) -> str:
     return hashlib.sha256(start_bytes(start)).hexdigest()
 
 
+class Misfit(UsageError):
+    """Weights are those of another encoder."""
+
+
 def start_from(method: Method, encoder: EncoderConfig, start: str) -> None:
     """Give the encoders of a method the weights that `train.start` names.
 
     All its encoders of that shape get them; one that goes on from features of another, or has fewer layers, does not.
+
+    Raises:
+        UsageError: the file is missing or damaged.
+        Misfit: no encoder of the method can have its weights.
     """
     weights = read_start(encoder, start)
+    for module in matching(method, weights, start):
+        module.load_state_dict(weights)
+
+
+def check_start(method: Method, encoder: EncoderConfig, start: str) -> None:
+    """Refuse what `start_from` refuses; the method is left as it is, and may be on the device `meta`."""
+    matching(method, read_start(encoder, start), start)
+
+
+def matching(method: Method, weights: Mapping[str, Tensor], start: str) -> list[Encoder]:
+    """The encoders of a method whose weights have these names and shapes.
+
+    Raises:
+        Misfit: there is none.
+    """
     shapes = {name: value.shape for name, value in weights.items()}
-    for module in method.modules():
-        if isinstance(module, Encoder) and shapes == {name: v.shape for name, v in module.state_dict().items()}:
-            module.load_state_dict(weights)
+    encoders = [module for module in method.modules() if isinstance(module, Encoder)]
+    found = [one for one in encoders if shapes == {name: value.shape for name, value in one.state_dict().items()}]
+    if not found:
+        raise Misfit(
+            f"train.start={start}: no encoder of {method.name} has the shape of these weights; leave out train.start, "
+            "or use another method"
+        )
+    return found
 
 
 def read_start(encoder: EncoderConfig, start: str) -> dict[str, Tensor]:
     """The weights that `train.start` names, for an encoder of these settings.
 
     Raises:
-        UsageError: the file is missing or damaged, or its weights are those of another encoder.
-    """
-    check_shape(encoder, start_shape(start), start)
-    weights = load(start_bytes(start))
-    return {name: value.float() if value.is_floating_point() else value for name, value in weights.items()}
-
-
-def start_shape(start: str) -> dict[str, Any]:
-    """The settings `SHAPE` of the encoder that the weights are of.
-
-    Raises:
         UsageError: the file is missing or damaged.
+        Misfit: its weights are those of another encoder.
     """
     content = start_bytes(start)
     try:
-        load(content)
+        weights = load(content)
         header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
-        shape: dict[str, Any] = json.loads(header["__metadata__"]["encoder"])
+        described = dict(json.loads(header["__metadata__"]["encoder"]))
     except (SafetensorError, KeyError, TypeError, ValueError) as error:
-        raise UsageError(f"train.start={start}: not a file of pretrained weights ({error})") from error
-    return shape
+        raise UsageError(
+            f"train.start={start}: not a file of pretrained weights ({error}); "
+            f"give {MOLECULES} or a file of benchmarks/pretrain.py"
+        ) from error
+    check_shape(encoder, described, start)
+    return {name: value.float() if value.is_floating_point() else value for name, value in weights.items()}
 
 
-def check_shape(encoder: EncoderConfig, described: dict[str, Any], start: str) -> None:
+def check_shape(encoder: EncoderConfig, described: Mapping[str, Any], start: str) -> None:
     """Refuse weights of an encoder of another shape, naming the settings that differ."""
     mine = encoder.model_dump(mode="json", include=set(SHAPE))
     differ = [name for name in SHAPE if mine[name] != described.get(name)]
     if features := [name for name in differ if name in ("node", "edge")]:
-        raise UsageError(
+        raise Misfit(
             f"train.start={start}: these weights read molecules as this package featurises them, and {features[0]}s of "
             "this data carry something else; leave out train.start"
         )
     if differ:
         wanted = " ".join(f"encoder.{name}={described.get(name)}" for name in differ)
-        raise UsageError(f"train.start={start}: its weights need {wanted}; set that, or leave out train.start")
+        raise Misfit(f"train.start={start}: its weights need {wanted}; set that, or leave out train.start")

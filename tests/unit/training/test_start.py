@@ -1,6 +1,7 @@
 """Weights that encoders start from."""
 
 import json
+from pathlib import Path
 
 import pytest
 import torch
@@ -11,14 +12,15 @@ import mphil
 from mphil.benchmarks.own_data import ENCODER
 from mphil.chem.schema import GOOD
 from mphil.config import EncoderConfig
-from mphil.errors import UsageError
+from mphil.errors import IntegrityError, UsageError
 from mphil.graphs.features import Features
 from mphil.methods import build_method
 from mphil.nn.encoders import build_encoder
 from mphil.task import Task
 from mphil.training.run import fingerprint
+from mphil.training.saved import stored_run
 from mphil.training.settings import resolve
-from mphil.training.start import MOLECULES, SHAPE, read_start, start_digest, start_from
+from mphil.training.start import MOLECULES, SHAPE, Misfit, check_start, read_start, start_digest, start_from
 
 
 @pytest.fixture(scope="module")
@@ -92,7 +94,70 @@ def test_the_identity_of_a_run_has_the_content(data, encoder, file, tmp_path):
     assert start_digest(file) != start_digest(other)
 
 
+def test_a_run_is_read_and_resumed_with_the_weights_it_started_from_alone(tmp_path):
+    data = mphil.benchmark("good-motif-basis", graphs=300)
+    encoder = EncoderConfig(layers=2, width=8, node=data.store.node_features, edge=data.store.edge_features)
+    file, folder = tmp_path / "weights", tmp_path / "run"
+    options = {"encoder": {"layers": 2, "width": 8}, "train": {"epochs": 1, "batch_size": 60, "start": str(file)}}
+    written(build_encoder(encoder), encoder, file)
+    content = file.read_bytes()
+    mphil.train(data, "erm", out=folder, **options)
+    written(build_encoder(encoder), encoder, file)
+    with pytest.raises(IntegrityError, match=r"the weights in train.start or the numerics of mphil are not those"):
+        stored_run(folder)
+    with pytest.raises(IntegrityError, match=r"numerics of mphil, or other weights in train.start=.*weights\)"):
+        mphil.train(data, "erm", out=folder, resume=True, **options)
+    file.unlink()
+    with pytest.raises(IntegrityError, match=r"started from cannot be read \(.*No such file.*put the file back"):
+        stored_run(folder)
+    file.write_bytes(content)
+    assert stored_run(folder)[0].train.start == str(file)
+
+
+def test_the_file_may_be_gone_once_a_run_has_begun(data, file, tmp_path):
+    class Remove(mphil.Callback):
+        def on_step(self, *given):
+            Path(file).unlink(missing_ok=True)
+
+    options = {"epochs": 1, "batch_size": 15, "start": file}
+    run = mphil.train(data, "erm", encoder={"layers": 2, "width": 8}, train=options, callbacks=[Remove()])
+    assert not Path(file).exists()
+    assert run.result["fingerprint"]
+
+
+def test_a_file_is_found_from_any_folder(data, file, monkeypatch):
+    monkeypatch.chdir(Path(file).parent)
+    assert settings(Path(file).name, data).train.start == file
+    assert [settings(start, data).train.start for start in ("", MOLECULES)] == ["", MOLECULES]
+
+
 class TestRefusals:
+    @pytest.mark.parametrize("name", ["dir", "ciga-v2"])
+    def test_a_method_without_such_an_encoder(self, name, data, encoder, tmp_path):
+        encoder = encoder.model_copy(update={"layers": 4})
+        file = written(build_encoder(encoder), encoder, tmp_path / "deep")
+        method = build_method(name, data.task, encoder, {})
+        message = f"no encoder of {name} has the shape of these weights; leave out train.start, or use another method"
+        for refused in (start_from, check_start):
+            with pytest.raises(Misfit, match=message):
+                refused(method, encoder, file)
+
+    def test_a_file_that_describes_itself_wrongly(self, data, encoder, tmp_path):
+        narrow = build_encoder(encoder.model_copy(update={"width": 4}))
+        method = build_method("erm", data.task, encoder, {})
+        with pytest.raises(Misfit, match="no encoder of erm has the shape"):
+            start_from(method, encoder, written(narrow, encoder, tmp_path / "wrong"))
+
+    @pytest.mark.parametrize("described", ["[1]", "7", "null", "{"])
+    def test_settings_that_are_none(self, encoder, tmp_path, described):
+        save_file({"a": torch.zeros(2)}, tmp_path / "odd", {"encoder": described})
+        with pytest.raises(UsageError, match="not a file of pretrained weights .*; give molecules or a file"):
+            read_start(encoder, str(tmp_path / "odd"))
+
+    def test_a_name_that_no_file_can_have(self, encoder):
+        with pytest.raises(UsageError, match="train.start=.*null"):
+            read_start(encoder, "a\0b")
+
     def test_no_file(self, encoder, tmp_path):
         with pytest.raises(UsageError, match=r"train.start=.*No such file.*give molecules or a file"):
             read_start(encoder, str(tmp_path / "none"))
@@ -127,3 +192,8 @@ def test_the_packaged_weights_fit_the_encoder_for_tables():
     method = build_method("erm", Task("binary", 1, "roc_auc"), encoder, {})
     start_from(method, encoder, MOLECULES)
     assert all(torch.isfinite(value).all() for value in method.state_dict().values())
+
+
+def test_the_packaged_weights_have_a_record():
+    records = Path(__file__).parents[3] / "benchmarks" / "results" / "pretraining.jsonl"
+    assert json.loads(records.read_text().splitlines()[-1])["weights"] == start_digest(MOLECULES)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self, get_args
 
@@ -21,12 +20,10 @@ from mphil.model.estimator.inputs import InputError, OnBad, groups_of, read_rows
 from mphil.model.estimator.labels import Labels
 from mphil.model.predictor import Predictions, Predictor
 from mphil.model.product import Prepared, assemble, choosing_part
-from mphil.model.product.build import fingerprints_of, tree_config
-from mphil.model.product.defaults import default_start, train_defaults
+from mphil.model.product.build import by_recipe, fingerprints_of, tree_config
 from mphil.model.product.members import Trained, check_members, train_members, train_trees
 from mphil.tables.from_smiles import OK
 from mphil.training.run import Run, execute
-from mphil.training.settings import merge, resolve
 
 
 class GraphEstimator(BaseEstimator):  # type: ignore[misc]
@@ -39,14 +36,15 @@ class GraphEstimator(BaseEstimator):  # type: ignore[misc]
         options: Mapping[str, Any] | None = None,
         epochs: int | None = None,
         batch_size: int | None = None,
-        lr: float = 1e-3,
+        lr: float | None = None,
         weight_decay: float = 0.0,
         patience: int | None = None,
+        start: str | None = None,
         encoder: str = "gin",
         layers: int = 3,
         width: int = 128,
         dropout: float = 0.1,
-        readout: str = "sum",
+        readout: str = "max",
         validation: float = 0.2,
         on_bad: OnBad = "raise",
         members: int = 0,
@@ -60,6 +58,7 @@ class GraphEstimator(BaseEstimator):  # type: ignore[misc]
         self.lr = lr
         self.weight_decay = weight_decay
         self.patience = patience
+        self.start = start
         self.encoder = encoder
         self.layers = layers
         self.width = width
@@ -149,27 +148,21 @@ class GraphEstimator(BaseEstimator):  # type: ignore[misc]
         """The data with the full settings, as `mphil.model.product` prepares those of a file."""
         data = own.benchmark
         rule, graphs = choosing_part(data), len(data.split.train)
-        given = {"epochs": self.epochs, "batch_size": self.batch_size, "patience": self.patience}
         encoder = {name: getattr(self, name) for name in ("layers", "width", "dropout", "readout")}
-        encoder |= {"kind": self.encoder}
-        chosen = train_defaults(
-            graphs,
-            {name: value for name, value in given.items() if value is not None},
-            default_start(data, encoder),
-        )
-        if isinstance(chosen["batch_size"], int):
-            chosen["batch_size"] = min(chosen["batch_size"], graphs)
-        train = {"lr": self.lr, "weight_decay": self.weight_decay, "device": self.device, "patience_on": rule}
+        given = {name: getattr(self, name) for name in ("epochs", "batch_size", "lr", "patience", "start")}
+        train = {name: value for name, value in given.items() if value is not None}
+        train |= {"weight_decay": self.weight_decay, "device": self.device}
+        if isinstance(self.batch_size, int):
+            train["batch_size"] = min(self.batch_size, graphs)
         wanted = {
             "method": {"name": self.method, **(self.options or {})},
-            "encoder": encoder,
-            "train": chosen | train,
+            "encoder": encoder | {"kind": self.encoder},
+            "train": train,
             "seed": self.seed,
         }
         if self.method in TREE_KINDS:
             return Prepared(own, data, tree_config(self.method, [wanted], data), rule)
-        config, data = resolve(merge([wanted]), data)
-        return Prepared(replace(own, benchmark=data), data, config, rule)
+        return Prepared(own, data, by_recipe([wanted], data, rule), rule)
 
     def _ask(self, X: Any) -> Predictions:
         """The predictor's answers; rows without one are told of."""

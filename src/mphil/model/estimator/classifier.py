@@ -32,9 +32,11 @@ class MPHILClassifier(ClassifierMixin, GraphEstimator):  # type: ignore[misc]
         options: hyperparameters of the method, as `mphil methods show NAME` lists them.
         epochs: passes over the training rows; None chooses by their number.
         batch_size: graphs in a step, at most all training rows; None chooses by their number.
-        lr: learning rate.
+        lr: learning rate; None is 0.001, or half of that with pretrained weights.
         weight_decay: L2 penalty.
         patience: stop after so many epochs without a better score; None or 0 = never.
+        start: weights that the encoders start from: `molecules`, a file, or empty for random ones; None is `molecules`
+            where they fit, as in `mphil train FILE`.
         encoder: its kind, such as `gin` or `vgin`; `mphil encoders` lists them.
         layers: message-passing layers.
         width: size of the node features.

@@ -27,9 +27,11 @@ class MPHILRegressor(RegressorMixin, GraphEstimator):  # type: ignore[misc]
         options: hyperparameters of the method, as `mphil methods show NAME` lists them.
         epochs: passes over the training rows; None chooses by their number.
         batch_size: graphs in a step, at most all training rows; None chooses by their number.
-        lr: learning rate.
+        lr: learning rate; None is 0.001, or half of that with pretrained weights.
         weight_decay: L2 penalty.
         patience: stop after so many epochs without a better score; None or 0 = never.
+        start: weights that the encoders start from: `molecules`, a file, or empty for random ones; None is `molecules`
+            where they fit, as in `mphil train FILE`.
         encoder: its kind, such as `gin` or `vgin`; `mphil encoders` lists them.
         layers: message-passing layers.
         width: size of the node features.
@@ -63,14 +65,15 @@ class MPHILRegressor(RegressorMixin, GraphEstimator):  # type: ignore[misc]
         options: Mapping[str, Any] | None = None,
         epochs: int | None = None,
         batch_size: int | None = None,
-        lr: float = 1e-3,
+        lr: float | None = None,
         weight_decay: float = 0.0,
         patience: int | None = None,
+        start: str | None = None,
         encoder: str = "gin",
         layers: int = 3,
         width: int = 128,
         dropout: float = 0.1,
-        readout: str = "sum",
+        readout: str = "max",
         validation: float = 0.2,
         on_bad: OnBad = "raise",
         members: int = 0,
@@ -85,6 +88,7 @@ class MPHILRegressor(RegressorMixin, GraphEstimator):  # type: ignore[misc]
             lr=lr,
             weight_decay=weight_decay,
             patience=patience,
+            start=start,
             encoder=encoder,
             layers=layers,
             width=width,

@@ -39,7 +39,7 @@ from mphil.tables.pool import run as read_molecules
 from mphil.training.metrics import score
 from mphil.training.run import Run, execute
 from mphil.training.settings import Wanted, merge, resolve
-from mphil.training.start import read_start
+from mphil.training.start import check_start
 from mphil.training.trainable import check_needs, check_trainable
 from mphil.training.trainer import RULES
 
@@ -96,22 +96,33 @@ def prepare(wanted: Wanted, *, selection: str = "") -> Prepared:
     recorded = {name: value for name, value in args.items() if name != "id" and (name != "sheet" or value)}
     data = replace(own.benchmark, name="own-data", args=recorded)
     rule = choosing_part(data, selection)
-    start = default_start(data, wanted.get("encoder", {}))
-    train = {"patience_on": rule} | train_defaults(len(data.split.train), wanted.get("train"), start)
     rest = {section: values for section, values in wanted.items() if section != "benchmark"}
     kind = dict(wanted.get("method", {})).get("name", METHOD)
     method = {"name": kind, **ARGUMENTS.get(kind, {})}
-    layers: list[Wanted] = [{"encoder": ENCODER, "method": method}, rest, {"train": train}]
+    layers: list[Wanted] = [{"encoder": ENCODER, "method": method}, rest]
     if kind in TREE_KINDS:
         return Prepared(own, data, tree_config(kind, layers, data), rule)
-    config, _ = resolve(merge(layers), data)
+    config = by_recipe(layers, data, rule)
     check_trainable(data, config.train)
     check_needs(METHODS[config.method.name], data)
-    with torch.device("meta"):  # whether it can be built at all, at no cost
-        build_method(config.method.name, data.task, config.encoder, config.method.args)
     if config.train.start:
-        read_start(config.encoder, config.train.start)
+        with torch.device("meta"):
+            network = build_method(config.method.name, data.task, config.encoder, config.method.args)
+        check_start(network, config.encoder, config.train.start)
     return Prepared(own, data, config, rule)
+
+
+def by_recipe(layers: Sequence[Wanted], data: Benchmark, rule: Rule) -> RunConfig:
+    """The settings of a network: those of the layers, and for training the recipe where they say nothing.
+
+    Raises:
+        UsageError: a setting is wrong, or the method cannot be built with them.
+    """
+    wanted = merge(layers)
+    given = wanted.pop("train", {})
+    start = default_start(resolve(wanted, data)[0], data.task)
+    train = {"patience_on": rule} | train_defaults(len(data.split.train), given, start)
+    return resolve({**wanted, "train": train}, data)[0]
 
 
 def tree_config(kind: str, layers: Sequence[Wanted], data: Benchmark) -> RunConfig:

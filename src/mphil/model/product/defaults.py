@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from mphil.benchmarks.base import Benchmark
-from mphil.training.start import MOLECULES, start_shape
+import torch
+
+from mphil.config import RunConfig
+from mphil.methods.base import build_method
+from mphil.task import Task
+from mphil.training.start import MOLECULES, Misfit, check_start
 
 SIZES = ((2_000, 32, 30), (20_000, 64, 30), (200_000, 128, 20))
 """Up to so many training graphs: batch size, epochs."""
@@ -27,19 +31,23 @@ MEMBERS = 3
 """Networks of a committee: two of the method and one ERM, which a thousand rows train in about a minute."""
 
 ENCODER = {"dropout": 0.1, "readout": "max"}
-"""By suite `start`, on validation parts: with pretrained weights a maximum is ahead of a sum and a mean."""
+"""Of all networks, with pretrained weights or without."""
 
 
-def default_start(data: Benchmark, encoder: Mapping[str, Any]) -> str:
-    """What `train.start` is when nobody says otherwise: pretrained weights, where they fit.
+def default_start(config: RunConfig, task: Task) -> str:
+    """What `train.start` is when nobody says otherwise: pretrained weights, where an encoder of the method takes them.
 
     Args:
-        data: what will be trained on.
-        encoder: the settings of the encoder that somebody gave.
+        config: all other settings; those of the encoder are final.
+        task: what will be learned.
     """
-    wanted, has = {**data.encoder, **encoder}, start_shape(MOLECULES)
-    fits = all(wanted.get(name) == has[name] for name in ("kind", "layers", "width"))
-    return MOLECULES if fits and data.store.node_features.schema == has["node"]["schema"] else ""
+    with torch.device("meta"):
+        method = build_method(config.method.name, task, config.encoder, config.method.args)
+    try:
+        check_start(method, config.encoder, MOLECULES)
+    except Misfit:
+        return ""
+    return MOLECULES
 
 
 def train_defaults(graphs: int, given: Mapping[str, Any] | None = None, start: str = "") -> dict[str, Any]:
@@ -51,8 +59,8 @@ def train_defaults(graphs: int, given: Mapping[str, Any] | None = None, start: s
     Args:
         graphs: of the training part.
         given: the settings that somebody gave.
-        start: weights that the encoder starts from, unless the given settings say so; half the epochs and half the
-            learning rate do then.
+        start: weights that the encoders start from, unless the given settings name others. With any, the recipe has
+            half the epochs and half the learning rate.
 
     Example:
         >>> train_defaults(600)["batch_size"], train_defaults(40)["batch_size"]
@@ -60,7 +68,7 @@ def train_defaults(graphs: int, given: Mapping[str, Any] | None = None, start: s
         >>> train_defaults(600, {"epochs": 3})["window"]
         3
     """
-    given = {"start": start} | dict(given or {})
+    given = {"start": start, **(given or {})}
     batch, epochs = next((rest for most, *rest in SIZES if graphs <= most), LARGE)
     epochs = given.get("epochs", epochs // 2 if given["start"] else epochs)
     usual = {

@@ -18,6 +18,7 @@ from sklearn.preprocessing import FunctionTransformer
 
 import mphil
 from mphil.model.estimator import InputError, MPHILClassifier, UnreadableRows
+from mphil.training.start import MOLECULES
 from tests.graphs import random_store
 from tests.products import molecules
 
@@ -113,6 +114,17 @@ def test_settings_arrive():
         1,
     ]
     assert 0.3 * len(SMILES) < config.data["parts"]["id_val"] + config.data["parts"]["ood_val"] < 0.45 * len(SMILES)
+
+
+@pytest.mark.parametrize(
+    ("given", "start", "lr"),
+    [({}, MOLECULES, 5e-4), ({"start": ""}, "", 1e-3), ({"width": 64}, "", 1e-3), ({"lr": 0.01}, MOLECULES, 0.01)],
+    ids=["default", "random", "other width", "rate"],
+)
+def test_networks_for_molecules_start_from_pretrained_weights(given, start, lr):
+    model = MPHILClassifier("erm", epochs=1, batch_size=40, **given).fit(SMILES[:40], ACTIVE[:40])
+    train = model.bundle_.config.data["settings"]
+    assert (train["start"], train["lr"]) == (start, lr)
 
 
 def test_a_batch_is_never_larger_than_the_training_part():

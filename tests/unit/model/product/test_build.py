@@ -191,9 +191,16 @@ class TestDefaults:
         table = {"path": str(binary_table(tmp_path / "a.csv"))}
         usual = prepare({"benchmark": table}).config.train
         assert usual.start == MOLECULES
-        for other in ({"train": {"start": ""}}, {"encoder": {"width": 64}}, {"encoder": {"kind": "gcn"}}):
+        others = [{"train": {"start": ""}}, {"encoder": {"width": 64}}, {"encoder": {"kind": "gcn"}}]
+        others.append({"method": {"name": "dir"}})  # its encoders are none that the weights fit
+        for other in others:
             train = prepare({"benchmark": table, **other}).config.train
             assert (train.start, train.epochs, train.lr) == ("", 2 * usual.epochs, 2 * usual.lr)
+
+    def test_weights_that_the_method_cannot_take_are_refused_before_training(self, tmp_path):
+        table = {"path": str(binary_table(tmp_path / "a.csv"))}
+        with pytest.raises(UsageError, match=r"train.start=molecules: no encoder of dir"):
+            prepare({"benchmark": table, "method": {"name": "dir"}, "train": {"start": MOLECULES}})
 
     def test_what_the_user_says_wins(self, tmp_path):
         table = str(binary_table(tmp_path / "a.csv"))

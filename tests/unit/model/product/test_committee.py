@@ -59,10 +59,11 @@ class TestBundle:
         np.testing.assert_allclose(predictor.outputs(read.store).logits, logits, atol=1e-6)
 
     def test_the_spelling_does_not_matter(self, made):
-        # One by one: the last bit of a product of matrices may depend on the place of a row.
-        predictor = mphil.load(made.path)
-        first, second = (predictor.predict([text]).probability for text in ("OCc1ccccc1", "c1ccccc1CO"))
+        predictor, spellings = mphil.load(made.path), ["OCc1ccccc1", "c1ccccc1CO"]
+        first, second = (predictor.predict([smiles]).probability.item() for smiles in spellings)
         assert first == second
+        # In one batch, a product rounds by the place of a row.
+        np.testing.assert_allclose(predictor.predict(spellings).probability, first, rtol=1e-6)
 
     def test_the_scores_are_those_of_the_answers(self, made):
         from mphil.training.metrics import roc_auc
