@@ -25,6 +25,8 @@ def evaluate(
     """Score the saved model of a run on every part of its benchmark."""
     from mphil.model.bundle.manifest import is_bundle
 
+    if not is_bundle(run) and _is_trees(run):
+        run, selection = run / "bundle", None
     if is_bundle(run):
         from mphil.model.product.runs import evaluate_bundle
 
@@ -42,6 +44,14 @@ def evaluate(
     show.table(
         ["part", metric], [[part, show.number(value)] for part, value in scores.items()], f"chosen on {selection}"
     )
+
+
+def _is_trees(run: Path) -> bool:
+    """Whether the run of a folder grew trees, which are kept in its bundle and have no epoch to choose."""
+    from mphil.model.committee.kinds import is_tree_kind
+    from mphil.training.run import read_run_config
+
+    return is_tree_kind(read_run_config(run)[0].method.name)
 
 
 FORMATS = (".md", ".html")

@@ -6,31 +6,15 @@ import inspect
 from functools import cache
 from importlib.resources import files
 from json import loads
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from mphil.cli import show
 from mphil.cli.options import Plugins
 
-TREES = {
-    "forest": (
-        "random forest on counts of neighbourhoods and descriptors; for `mphil train FILE`",
-        "doi:10.1023/A:1010933404324",
-        "Trees on bootstrap samples of the molecules, each split the best of a random choice of features.",
-    ),
-    "extra-trees": (
-        "extremely randomised trees on counts of neighbourhoods and descriptors; for `mphil train FILE`",
-        "doi:10.1007/s10994-006-6226-1",
-        "Trees on all molecules, each split the best of a random choice of features and thresholds.",
-    ),
-    "boosting": (
-        "gradient-boosted trees on counts of neighbourhoods and descriptors; for `mphil train FILE`",
-        "doi:10.1214/aos/1013203451",
-        "Small trees one after the other, each fitted to what those before it left over.",
-    ),
-}
-"""Summary, paper and description of the models of trees, which are not networks and take molecules only."""
+if TYPE_CHECKING:
+    from mphil.model.committee.kinds import TreeKind
 
 verb = typer.Typer(no_args_is_help=False, invoke_without_command=True)
 
@@ -53,8 +37,9 @@ def list_all(
 ) -> None:
     """All methods with what they need and what they are defined for."""
     from mphil.methods import METHODS
+    from mphil.model.committee.kinds import TREE_KINDS
 
-    facts = [_facts(METHODS[name]) for name in METHODS] + [_tree_facts(kind) for kind in TREES]
+    facts = [_facts(METHODS[name]) for name in METHODS] + [_tree_facts(kind) for kind in TREE_KINDS]
     if json:
         show.as_json(facts)
         return
@@ -74,12 +59,13 @@ def show_one(
 ) -> None:
     """Explain a method: its formula, what it needs and costs, its hyperparameters and presets."""
     from mphil.methods import METHODS
+    from mphil.model.committee.kinds import TREE_FACTS, is_tree_kind
 
-    facts = _tree_facts(name) if name in TREES else _facts(METHODS[name])
+    facts = _tree_facts(name) if is_tree_kind(name) else _facts(METHODS[name])
     if json:
         show.as_json(facts)
         return
-    about = TREES[name][2] if name in TREES else inspect.getdoc(METHODS[name])
+    about = TREE_FACTS[name].about if is_tree_kind(name) else inspect.getdoc(METHODS[name])
     typer.echo(f"{name}: {facts['summary']}\npaper: {facts['paper']}\n\n{about}\n")
     for line in _lines(facts):
         typer.echo(line)
@@ -156,14 +142,16 @@ def _facts(cls: Any) -> dict[str, Any]:
     }
 
 
-def _tree_facts(name: str) -> dict[str, Any]:
+def _tree_facts(name: TreeKind) -> dict[str, Any]:
     """As `_facts`, for a model of trees."""
-    summary, paper, _ = TREES[name]
+    from mphil.model.committee.kinds import TREE_FACTS
+
+    told = TREE_FACTS[name]
     nothing: dict[str, Any] = {"hyperparameters": {}, "search_space": {}, "presets": {}, "cost": {}, "refuses": {}}
     return {
         "name": name,
-        "summary": summary,
-        "paper": paper,
+        "summary": told.summary,
+        "paper": told.paper,
         "needs": ["molecules"],
         "tasks": ["binary", "multiclass", "multitask", "regression"],
         **nothing,

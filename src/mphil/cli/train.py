@@ -115,23 +115,25 @@ def train(
         count = _members(wanted["method"].get("name"), members, fast=fast, baselines=baselines)
         _train_file(file, wanted, out, selection or "", members=count, baselines=baselines, json=json)
         return
-    from mphil.model.committee.fitting import TREE_KINDS
-
-    chosen = wanted["method"].get("name")
-    trees = f"--method {chosen}" if chosen in TREE_KINDS else "--method"
     told_of_file = {"--selection": selection, "--no-baselines": not baselines, "--fast": fast, "--members": members}
-    told_of_file[trees] = chosen in TREE_KINDS
     for option, given in told_of_file.items():
         if given is not None and given is not False:
             raise UsageError(f"{option} goes with a file of your own: mphil train FILE {option} ...")
-    settings, data = resolve(wanted)
+    from mphil.model.committee.kinds import is_tree_kind
+    from mphil.model.product.tree_runs import check_tree_settings, tree_config
+
+    if is_tree_kind(wanted["method"].get("name")):
+        check_tree_settings(wanted)
+        settings, data = tree_config(wanted)
+    else:
+        settings, data = resolve(wanted)
     folder = out or Path("runs") / f"{settings.benchmark.name}-{settings.method.name}-s{settings.seed}"
     _execute(settings, data, folder, resume=resume, json=json)
 
 
 def _members(method: str | None, members: int | None, *, fast: bool, baselines: bool) -> int:
     """Networks of the committee; 0 for one network, or trees, alone."""
-    from mphil.model.committee.fitting import TREE_KINDS
+    from mphil.model.committee.kinds import TREE_KINDS
     from mphil.model.product.defaults import MEMBERS
     from mphil.model.product.members import check_members
 
@@ -264,12 +266,15 @@ def resume(
 
 
 def _execute(settings: Any, data: Any, folder: Path, *, resume: bool, json: bool) -> None:
+    from mphil.model.committee.kinds import is_tree_kind
     from mphil.model.product.runs import write_run_bundle
+    from mphil.model.product.tree_runs import execute_trees
     from mphil.training.distributed import is_first
     from mphil.training.run import execute
 
+    carry_out = execute_trees if is_tree_kind(settings.method.name) else execute
     try:
-        finished = execute(settings, data, folder, resume=resume)
+        finished = carry_out(settings, data, folder, resume=resume)
         bundle = write_run_bundle(finished) if is_first() else None
     except KeyboardInterrupt:
         if not is_first():

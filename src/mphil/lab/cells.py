@@ -16,6 +16,8 @@ from mphil.errors import UnknownName, UsageError
 from mphil.lab.suite import Effort, Row, Suite, begins
 from mphil.methods.base import METHODS
 from mphil.methods.published import PRESET, published, published_encoder
+from mphil.model.committee.kinds import TREES_FORMAT, is_tree_kind
+from mphil.model.product.tree_runs import SCORED, check_tree_settings
 from mphil.provenance import NUMERICS
 from mphil.training.plugged import model_plugins
 from mphil.training.run import NO_EFFECT, identify
@@ -41,29 +43,39 @@ def resolved(wanted: Wanted) -> dict[str, dict[str, Any]]:
             raise UnknownName("section of settings", section, SECTIONS)
     data, method = dict(wanted["benchmark"]), dict(wanted["method"])
     name, preset = str(data.pop("name")), method.pop("preset", None)
+    built = {"name": name} | check_arguments(BENCHMARKS[name].build, data, f"benchmark {name}")
+    if is_tree_kind(kind := method["name"]):
+        check_tree_settings(wanted)
+        train = checked(TrainConfig, "train", wanted.get("train", {})).model_dump(include={SCORED})
+        return _plain({"benchmark": built, "method": {"name": kind}, "encoder": {}, "train": train})
     cls = METHODS[str(method.pop("name"))]
     authors = published_encoder(cls.name, name) if preset == PRESET else {}
     encoder = authors | dict(wanted.get("encoder", {}))
     settings = {
-        "benchmark": {"name": name} | check_arguments(BENCHMARKS[name].build, data, f"benchmark {name}"),
+        "benchmark": built,
         "method": {"name": cls.name} | hyperparameters(cls, preset, method, name),
         "encoder": checked(EncoderConfig, "encoder", encoder).model_dump(include=set(encoder)),
         "train": checked(TrainConfig, "train", wanted.get("train", {})).model_dump(),
     }
+    return _plain(settings)
+
+
+def _plain(settings: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Settings as JSON gives them back."""
     plain: dict[str, dict[str, Any]] = json.loads(json.dumps(settings))
     return plain
 
 
 def changed(settings: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     """The settings that are not the defaults, as `section.key`."""
-    method, name = METHODS[str(settings["method"]["name"])], str(settings["benchmark"]["name"])
+    method, name = str(settings["method"]["name"]), str(settings["benchmark"]["name"])
     defaults = {
         "benchmark": keyword_arguments(BENCHMARKS[name].build),
-        "method": keyword_arguments(method.__init__),
+        "method": {} if is_tree_kind(method) else keyword_arguments(METHODS[method].__init__),
         "encoder": {},
         "train": TrainConfig().model_dump(),
     }
-    plain = json.loads(json.dumps(defaults))
+    plain = _plain(defaults)
     return {
         f"{section}.{key}": value
         for section, values in settings.items()
@@ -136,6 +148,8 @@ class Cell:
         for key in NO_EFFECT:
             settings["train"].pop(key, None)
         identify(settings["train"], "train")
+        if is_tree_kind(self.method):
+            settings["method"]["format"] = TREES_FORMAT
         if self.data_seeds:
             settings["benchmark"]["seed"] = "that of training"
         return _hash([settings, self.fraction, self.eval_fraction, sorted(self.probes)])
@@ -242,20 +256,27 @@ def plugin_words(cell: Cell) -> list[str]:
 
 def _layers(suite: Suite, row: Row, benchmark: str, effort: Effort, request: Request) -> Iterable[Wanted]:
     """Later ones win: suite, published, tuned, row, budget, --set."""
-    yield suite.settings
-    if suite.published:
+    trees = is_tree_kind(row.method)
+    yield _of_trees(suite.settings) if trees else suite.settings
+    if suite.published and not trees:
         yield {"method": _published(row.method, benchmark), "encoder": published_encoder(row.method, benchmark)}
-    if request.tuned or suite.tuned:
+    if (request.tuned or suite.tuned) and not trees:
         yield _tuned(request.tuned or TUNED, row.method, benchmark, needed=suite.tuned)
     yield dict(row.settings)
-    if effort.epochs is not None:
+    if effort.epochs is not None and not trees:
         yield {"train": {"epochs": effort.epochs}}
     for text in request.sets:
         wanted = parse_assignment(text)
         if "seed" in wanted or "name" in wanted.get("method", {}) or "name" in wanted.get("benchmark", {}):
             raise UsageError(f"--set {text!r}: use --seeds, --methods or --benchmarks to choose cells")
-        yield wanted
+        yield _of_trees(wanted) if trees else wanted
     yield {"method": {"name": row.method}, "benchmark": {"name": benchmark}}
+
+
+def _of_trees(shared: Wanted) -> Wanted:
+    """What settings of all rows say to trees: those of networks do not reach them."""
+    train = {key: value for key, value in shared.get("train", {}).items() if key == SCORED}
+    return {section: values for section, values in shared.items() if section != "encoder"} | {"train": train}
 
 
 def _tuned(folder: Path, method: str, benchmark: str, *, needed: bool) -> Wanted:

@@ -19,6 +19,7 @@ from mphil.config import Settings
 from mphil.errors import UnknownName, UsageError
 from mphil.lab.probes import PROBES
 from mphil.methods.base import METHODS
+from mphil.model.committee.kinds import TREE_KINDS
 from mphil.training.selection import Selection
 from mphil.training.settings import parse_assignment
 
@@ -152,7 +153,7 @@ class Suite(Settings):
         reference: its table among the paper's figures.
         notes: what a reader of the numbers has to know.
         benchmarks: the columns.
-        methods: rows with default settings, or `all`.
+        methods: rows with default settings, or `all` networks.
         variants: rows with settings of their own.
         vary: rows that differ in one setting.
         seeds: seeds of training.
@@ -227,6 +228,11 @@ class Row:
     x: float | None = None
 
 
+def known_methods() -> list[str]:
+    """What a row can be: a network, or trees."""
+    return [*METHODS, *TREE_KINDS]
+
+
 def suite_names() -> list[str]:
     """The suites that come with the package."""
     return sorted(file.name.removesuffix(".toml") for file in _folder().iterdir() if file.name.endswith(".toml"))
@@ -286,7 +292,7 @@ def _check(suite: Suite) -> None:
 
 def _names(suite: Suite, rows: Iterable[Row]) -> Iterable[tuple[str, str, Iterable[str]]]:
     """Everything a suite calls by name: what it is, the name, the names there are."""
-    yield from (("method", row.method, list(METHODS)) for row in rows)
+    yield from (("method", row.method, known_methods()) for row in rows)
     yield from (("benchmark", name, list(BENCHMARKS)) for name in suite.benchmarks)
     yield from (("probe", name, list(PROBES)) for name in suite.probes)
     yield from (("benchmark", name, suite.benchmarks) for name in suite.classes)

@@ -20,6 +20,7 @@ from mphil.lab.cells import Cell, command, plugin_words, resolved
 from mphil.lab.engine import Engine, Outcome
 from mphil.lab.records import FAILED, Record, RecordFile
 from mphil.methods.base import METHODS
+from mphil.model.committee.kinds import is_tree_kind
 from mphil.task import LOWER_IS_BETTER
 from mphil.training.settings import merge, parse_assignment
 from mphil.training.trainer import RULES
@@ -64,6 +65,8 @@ class Search:
 
     def space(self) -> Space:
         """Setting to the values to try: the method's own, then the further ones."""
+        if is_tree_kind(self.method):
+            raise UsageError(f"method {self.method} has no settings to search")
         space = {f"method.{key}": list(values) for key, values in METHODS[self.method].search_space.items()}
         for text in self.also:
             for section, values in parse_assignment(text).items():

@@ -29,6 +29,9 @@ from mphil.lab.probes import PROBES
 from mphil.lab.records import Record
 from mphil.methods.base import METHODS
 from mphil.model.bundle.folder import weights_digest
+from mphil.model.bundle.members import tree_tensors
+from mphil.model.committee.kinds import is_tree_kind
+from mphil.model.product.tree_runs import TreeRun, execute_trees, tree_config, tree_refusal
 from mphil.nn.threads import one_thread
 from mphil.provenance import NUMERICS, checkout, versions
 from mphil.training.process import lock_run
@@ -108,12 +111,22 @@ def make_record(cell: Cell, folder: Path) -> Record:
     if reason is not None:
         digests = {"data_digest": data.store.digest(), "split_digest": data.split.digest()}
         return identity(cell, "refused") | {"reason": reason, "versions": versions()} | digests
+    if is_tree_kind(cell.method):
+        return identity(cell, "run") | _grown(cell, execute_trees(*tree_config(settings, data)))
     config, data = resolve(settings, data)
     run = execute(config, data, folder, resume=True)
     history = {part: [epoch["scores"][part] for epoch in run.history] for part in run.history[0]["scores"]}
     probes = {name: _probe(name, run) for name in cell.probes}
     found = {"history": history, "probes": probes, "weights": weights_digest(run.method.state_dict())}
     return identity(cell, "run") | run.result | found
+
+
+def _grown(cell: Cell, run: TreeRun) -> Record:
+    """What the record of trees says: no epochs, and nothing that is measured on a network."""
+    (trees,) = run.trained.trees.values()
+    missing = {"missing": f"{cell.method} is trees, and this is measured on a network"}
+    probes = dict.fromkeys(cell.probes, missing)
+    return run.result | {"history": {}, "probes": probes, "weights": weights_digest(tree_tensors(trees))}
 
 
 def identity(cell: Cell, kind: str) -> Record:
@@ -131,7 +144,7 @@ def identity(cell: Cell, kind: str) -> Record:
         "selection": cell.selection,
         "budget": {
             "name": cell.budget,
-            "epochs": cell.settings["train"]["epochs"],
+            "epochs": cell.settings["train"].get("epochs", 0),
             "fraction": cell.fraction,
             "eval_fraction": cell.eval_fraction,
         },
@@ -142,6 +155,8 @@ def identity(cell: Cell, kind: str) -> Record:
 
 def refusal(method: str, data: Benchmark) -> str | None:
     """Why a method cannot be applied to a benchmark; None when it can."""
+    if is_tree_kind(method):
+        return tree_refusal(method, data)
     cls = METHODS[method]
     try:
         check_needs(cls, data)

@@ -248,26 +248,39 @@ def summarise(trainer: Trainer, config: RunConfig, identity: str) -> dict[str, A
             trainer.load_best(rule)
             chosen[rule] = {"epoch": trainer.best_epoch(rule), "scores": trainer.evaluate()}
     return {
-        "benchmark": config.benchmark.name,
-        "method": config.method.name,
-        "metric": trainer.benchmark.task.metric,
+        **origin(config, trainer.benchmark, identity),
         "selections": {rule: chosen[rule] for rule in RULES if rule in chosen},
         "last": last,
         "last5": last_scores(history, 5),
         "earlier_stages": trainer.at.earlier,
-        "seeds": {"training": config.seed, "data": config.benchmark.args.get("seed")},
-        "config": config.model_dump(mode="json"),
-        "numerics": NUMERICS,
-        "fingerprint": identity,
-        "data_digest": trainer.benchmark.store.digest(),
-        "split_digest": trainer.benchmark.split.digest(),
         "notes": notes(config, trainer.benchmark),
         "parameters": sum(p.numel() for p in trainer.method.parameters()),
         "seconds": trainer.at.seconds,
         "cpu_seconds": trainer.at.cpu_seconds,
+        "path": path_taken(trainer.device),
+    }
+
+
+def origin(config: RunConfig, benchmark: Benchmark, identity: str) -> dict[str, Any]:
+    """What a result says of where it comes from: settings, data, code and machine.
+
+    Args:
+        config: of the run.
+        benchmark: its data.
+        identity: its `fingerprint`.
+    """
+    return {
+        "benchmark": config.benchmark.name,
+        "method": config.method.name,
+        "metric": benchmark.task.metric,
+        "seeds": {"training": config.seed, "data": config.benchmark.args.get("seed")},
+        "config": config.model_dump(mode="json"),
+        "numerics": NUMERICS,
+        "fingerprint": identity,
+        "data_digest": benchmark.store.digest(),
+        "split_digest": benchmark.split.digest(),
         "versions": versions(),
         "code": code_digest(),
-        "path": path_taken(trainer.device),
         "machine": machine(),
         "plugins": [plugin.model_dump() for plugin in needed_plugins(config)],
     }

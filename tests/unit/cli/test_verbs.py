@@ -148,8 +148,8 @@ class TestBenchmarks:
         assert "needs: molecules" in shown
         assert as_json("methods", "show", name, "--json") in as_json("methods", "--json")
         ended = call("train", "--benchmark", "good-motif-basis", "--method", name)
-        assert ended.code == 2
-        assert f"--method {name} goes with a file of your own" in ended.err
+        assert ended.code == 3
+        assert f"method {name} takes molecules, and the graphs of good-motif-basis are no molecules" in ended.err
 
     def test_show_for_programs(self):
         facts = as_json("benchmarks", "show", "good-motif-basis", "--set", "graphs=200", "--set", "seed=3", "--json")

@@ -24,6 +24,21 @@ benchmark = { graphs = 200 }
 encoder = { width = 8, layers = 2 }
 train = { epochs = 1, batch_size = 60 }
 """
+TREES = """
+title = "Trees"
+benchmarks = ["decoy-scaffold"]
+methods = ["forest", "erm"]
+seeds = [0]
+
+[settings]
+benchmark = { graphs = 150 }
+encoder = { width = 8, layers = 2 }
+train = { epochs = 1, batch_size = 24, scored = "validation" }
+
+[budgets.half]
+epochs = 2
+fraction = 0.5
+"""
 BROKEN = """
 [[variants]]
 name = "broken"

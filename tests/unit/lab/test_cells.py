@@ -18,7 +18,7 @@ from mphil.lab.suite import load_suite, parse_suite, suite_names
 from mphil.lab.worker import thin
 from mphil.methods.base import METHODS, resolve_hyperparameters
 from mphil.training.settings import merge, parse_assignment, split_assignment
-from tests.unit.lab.made import TINY, cells, tiny
+from tests.unit.lab.made import TINY, TREES, cells, tiny
 
 RESULTS = Path(__file__).parents[3] / "benchmarks" / "results"
 
@@ -138,6 +138,9 @@ class TestIdentity:
         assert records
         assert unused(load_suite(file.stem), Request(), records) == []
 
+    def test_a_known_cell(self):
+        assert (one().id, one().setting) == ("31991f82ba86991a", "a9c4c338a956141e")
+
     def test_spelling_out_a_default_changes_nothing(self):
         assert one(sets=["train.lr=0.001", "benchmark.seed=0"]).id == one().id
 
@@ -180,6 +183,52 @@ class TestIdentity:
         again = Cell.from_json(json.loads(json.dumps(cell.to_json())))
         assert again == cell
         assert again.id == cell.id
+
+
+def trees(**wishes):
+    return expand(parse_suite("trees", TREES), Request(methods=["forest"], **wishes))[0]
+
+
+class TestTrees:
+    def test_have_the_parts_that_are_scored_and_no_other_setting_of_networks(self):
+        cell = trees(budget="half", sets=["train.lr=0.5"])
+        assert cell.settings["method"] == {"name": "forest"}
+        assert (cell.settings["encoder"], cell.settings["train"]) == ({}, {"scored": "validation"})
+        assert cell.settings["benchmark"]["graphs"] == 150
+        assert cell.fraction == 0.5
+        plain = trees()
+        assert plain.command.endswith(
+            "--method forest --seed 0 --set benchmark.graphs=150 --set train.scored=validation"
+        )
+        assert trees(sets=["train.lr=0.5"]).id == plain.id != trees(sets=["train.scored=all"]).id
+        assert replace(plain, seed=1).id != plain.id
+
+    def test_another_way_of_fitting_is_another_setting(self, monkeypatch):
+        before, network = trees().setting, one().setting
+        monkeypatch.setattr(module, "TREES_FORMAT", 99)
+        assert trees().setting != before
+        assert one().setting == network
+
+    def test_neither_tuned_nor_published(self, tmp_path):
+        suite = parse_suite("trees", TREES).model_copy(update={"tuned": True, "published": True})
+        assert expand(suite, Request(methods=["forest"], tuned=tmp_path))[0].setting == trees().setting
+
+    @pytest.mark.parametrize(
+        ("settings", "message"),
+        [
+            ("encoder = { width = 16 }", "encoder.width is a setting of networks, and method boosting grows trees"),
+            ("train = { epochs = 3 }", "train.epochs is a setting of networks"),
+            ("method = { depth = 3 }", "method boosting has no options or presets; leave out method.depth"),
+        ],
+    )
+    def test_a_row_with_settings_of_networks(self, settings, message):
+        row = f'[[variants]]\nname = "mine"\nmethod = "boosting"\nsettings.{settings}\n'
+        with pytest.raises(UsageError, match=message):
+            expand(parse_suite("trees", TREES + row))
+
+    @pytest.mark.parametrize("name", ["start", "tables"])
+    def test_are_rows_beside_the_networks(self, name):
+        assert {"forest", "extra-trees", "boosting", "erm"} <= {row.name for row in load_suite(name).rows()}
 
 
 class TestCommand:

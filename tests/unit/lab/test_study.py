@@ -16,7 +16,7 @@ from mphil.lab.report.gather import fill
 from mphil.lab.statistics import paired_p, t_interval
 from mphil.lab.study import Study
 from mphil.lab.suite import parse_suite
-from tests.unit.lab.made import TINY, record
+from tests.unit.lab.made import TINY, TREES, record
 
 BASIS, SIZE = "good-motif-basis", "good-motif-size"
 SETTINGS = {
@@ -91,6 +91,25 @@ def test_pandas_is_asked_for(made, monkeypatch):
         _ = made.runs
 
 
+def test_trees_beside_networks(tmp_path):
+    suite = parse_suite("study", TREES.replace('scored = "validation"', 'scored = "all"'))
+    records = [record(cell, 0.5, last5={"ood_test": 0.5}) for cell in expand(suite)]
+    trees, _ = records
+    trees["last"] = {"epoch": 0, "scores": {"ood_test": 0.5}}
+    for one in records:
+        RecordFile(tmp_path / "study.jsonl").append(one)
+    (tmp_path / "study.toml").write_text(TREES.replace('scored = "validation"', 'scored = "all"'))
+    found = Study(fill(suite, Request(), records))
+    assert list(found.runs.method) == list(found.means().method) == ["forest", "erm"]
+    assert set(found.means().state) == {"run"}
+    assert found.sheet.efforts == {"decoy-scaffold": "1 epochs"}
+    assert found.sheet.entries["forest", "decoy-scaffold"].seconds() == [8.0]
+    written = write_report([str(tmp_path / "study.toml")], tmp_path, tmp_path / "report", against=["erm"])
+    assert (written.records, written.problems) == (2, [])
+    assert "scikit-learn" in (tmp_path / "report" / "method-forest.html").read_text()
+    assert "forest 50.0" in (tmp_path / "report" / "report.md").read_text()  # the best other method
+
+
 @pytest.mark.parametrize(
     ("methods", "benchmarks", "settings", "message"),
     [
@@ -103,6 +122,7 @@ def test_pandas_is_asked_for(made, monkeypatch):
         (["erm"], [BASIS], {"trian": {"epochs": 1}}, "trian"),
         (["erm"], [BASIS], {"train": {"epochs": object()}}, "is no number, text, list"),
         ([], [BASIS], {}, "no rows"),
+        ({"mine": {"name": "forest", "trees": 9}}, [BASIS], {}, "method forest has no options or presets"),
     ],
 )
 def test_refusals_come_before_any_run(methods, benchmarks, settings, message, tmp_path):

@@ -64,6 +64,12 @@ def test_the_best_on_validation_is_written_for_config(tmp_path):
     assert sorted(p["weight"] for p in judge.points) == [0.1, 1.0, 10.0, 100.0]  # each once, then no more
 
 
+def test_trees_have_nothing_to_search(tmp_path):
+    with pytest.raises(UsageError, match="method forest has no settings to search"):
+        search(Search("forest", "decoy-scaffold", 3), Judge(by_weight), tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
 def test_records_of_other_numerics_are_not_used(tmp_path):
     search(irm(), Judge(by_weight), tmp_path)
     file = tmp_path / f"irm-{MOTIF}.jsonl"

@@ -9,13 +9,14 @@ import torch
 
 import mphil
 from mphil.graphs.loader import Loader
-from mphil.lab.cells import expand
+from mphil.lab.cells import Request, expand
 from mphil.lab.probes import health, plane, prototypes, separability, wasserstein
+from mphil.lab.suite import parse_suite
 from mphil.lab.worker import BUSY, DONE, FAILED, carry_out, make_record, refusal
 from mphil.training.metrics import gather
 from mphil.training.process import lock_run
 from tests.toys import small_benchmark
-from tests.unit.lab.made import BROKEN, cells, tiny
+from tests.unit.lab.made import BROKEN, TREES, cells, tiny
 
 CELL = cells()[0]
 SECTIONS = {"encoder": {"width": 8, "layers": 2}, "train": {"epochs": 1, "batch_size": 60}}
@@ -56,6 +57,47 @@ class TestRecord:
         thinned = make_record(replace(CELL, fraction=0.5, eval_fraction=0.5), tmp_path / "run")
         assert thinned["split_digest"] != make_record(CELL, tmp_path / "whole")["split_digest"]
         assert (thinned["budget"]["fraction"], thinned["budget"]["eval_fraction"]) == (0.5, 0.5)
+
+
+class TestTrees:
+    def test_a_record_as_that_of_a_network_without_epochs(self, tmp_path):
+        forest, erm = (
+            make_record(cell, tmp_path / cell.row)
+            for cell in expand(parse_suite("trees", TREES), Request(budget="half", seeds=[1]))
+        )
+        assert forest.keys() == erm.keys()
+        json.dumps(forest)
+        scores = forest["selections"]["ood_val"]["scores"]
+        assert scores == forest["selections"]["id_val"]["scores"] == forest["last"]["scores"] == forest["last5"]
+        assert scores.keys() == erm["last"]["scores"].keys()
+        assert (scores["id_test"], scores["ood_test"]) == (None, None)
+        assert scores["train"] > 0.9
+        assert scores["id_val"] > 0.6
+        assert (forest["last"]["epoch"], forest["budget"]["epochs"], forest["budget"]["fraction"]) == (0, 0, 0.5)
+        assert (forest["seed"], forest["seeds"]["training"]) == (1, 1)
+        assert forest["cpu_seconds"] > 0
+        for key in ("data_digest", "split_digest", "metric"):
+            assert forest[key] == erm[key]
+
+    def test_seed_and_kind_decide(self, tmp_path):
+        text = TREES.replace('["forest", "erm"]', '["forest", "extra-trees", "boosting"]').replace("validation", "all")
+        cells = expand(parse_suite("trees", text))
+        found = [make_record(cell, tmp_path) for cell in (*cells, replace(cells[0], seed=1))]
+        assert len({record["weights"] for record in found}) == 4
+        again = make_record(cells[0], tmp_path)
+        assert (again["weights"], again["last"]) == (found[0]["weights"], found[0]["last"])
+        assert all(None not in record["last"]["scores"].values() for record in found)
+        assert not any(tmp_path.iterdir())
+
+    def test_what_is_measured_on_networks_is_missing(self, tmp_path):
+        cell = replace(expand(parse_suite("trees", TREES))[0], probes=("separability",))
+        assert "measured on a network" in make_record(cell, tmp_path)["probes"]["separability"]["missing"]
+
+    def test_graphs_that_are_no_molecules_are_refused(self, tmp_path):
+        cell = expand(tiny().model_copy(update={"methods": ("forest",)}))[0]
+        told = make_record(cell, tmp_path)
+        assert (told["kind"], told["budget"]["epochs"]) == ("refused", 0)
+        assert told["reason"] == "method forest takes molecules, and the graphs of good-motif-basis are no molecules"
 
 
 class TestTrouble:

@@ -12,8 +12,8 @@ from typing import Literal
 from mphil.benchmarks.base import BENCHMARKS
 from mphil.lab.cells import Cell, Request, expand
 from mphil.lab.records import FAILED, Record, RecordFile
-from mphil.lab.suite import Printed, Suite, printed, reported
-from mphil.methods.base import METHODS
+from mphil.lab.suite import Printed, Suite, known_methods, printed, reported
+from mphil.model.committee.kinds import is_tree_kind
 from mphil.plugins import Plugin
 
 PER_CENT = 100.0
@@ -60,8 +60,8 @@ class SheetEntry:
         return 0 < self.wanted <= len(self.scores())
 
     def seconds(self) -> list[float]:
-        """Seconds of an epoch, by seed."""
-        return [record["seconds"] / record["last"]["epoch"] for record in self.records]
+        """Seconds of an epoch, by seed; of trees, which have none, all seconds."""
+        return [record["seconds"] / max(1, record["last"]["epoch"]) for record in self.records]
 
 
 @dataclass
@@ -134,7 +134,8 @@ def fill(suite: Suite, request: Request, records: Sequence[Record], failures: Se
     # In the order of the suite: cells come seed by seed, but rows and columns as they are written.
     for (row, benchmark), group in cells.items():
         setting = group[0].setting
-        sheet.efforts[benchmark] = describe_effort(group[0])
+        if benchmark not in sheet.efforts or not is_tree_kind(group[0].method):
+            sheet.efforts[benchmark] = describe_effort(group[0])
         entry = _entry(by_setting[setting], len(group), failed.get(setting, ""))
         sheet.entries[row, benchmark] = replace(
             entry,
@@ -147,7 +148,7 @@ def fill(suite: Suite, request: Request, records: Sequence[Record], failures: Se
 
 def describe_effort(cell: Cell) -> str:
     """What is spent on a cell, in words."""
-    parts = [f"{cell.settings['train']['epochs']} epochs"]
+    parts = ["no epochs" if is_tree_kind(cell.method) else f"{cell.settings['train']['epochs']} epochs"]
     for share, what in ((cell.fraction, "training"), (cell.eval_fraction, "evaluation")):
         if share < 1:
             parts.append(f"{PER_CENT * share:g} % of the {what} graphs")
@@ -158,10 +159,11 @@ def known_names(records: Iterable[Record]) -> tuple[list[Record], list[str]]:
     """The records of methods and benchmarks that exist here, and a sentence about those of each other one."""
     kept, strange = [], Counter[tuple[str, str]]()
     remedies: dict[tuple[str, str], str] = {}
+    known = known_methods()
     for record in records:
         unknown = [
             (kind, record[kind])
-            for kind, names in (("method", METHODS), ("benchmark", BENCHMARKS))
+            for kind, names in (("method", known), ("benchmark", BENCHMARKS))
             if record[kind] not in names
         ]
         strange.update(unknown[:1])

@@ -18,8 +18,7 @@ from mphil.lab.statistics import (
     seed_agreement,
     t_interval,
 )
-from mphil.lab.suite import Printed
-from mphil.methods.base import METHODS
+from mphil.lab.suite import Printed, known_methods
 from mphil.pages.text import listing
 
 NONE = "-"
@@ -197,7 +196,7 @@ def standing(sheets: Sequence[Sheet], methods: Sequence[str]) -> ReportTable:
     The others are methods as they are, and ERM in every form: it must not be beaten by its readout or augmentation.
     """
     first, shown = methods[0], [*methods, *([] if PLAIN in methods else [PLAIN])]
-    rows, notes = [], _Notes()
+    rows, notes, known = [], _Notes(), known_methods()
     for sheet in sheets:
         suite = sheet.suite
         if first not in sheet.rows or not compares_methods(sheet):
@@ -205,7 +204,7 @@ def standing(sheets: Sequence[Sheet], methods: Sequence[str]) -> ReportTable:
         asides = [word for word, said in (("tuned", suite.tuned), (sheet.budget, sheet.budget != suite.budget)) if said]
         for benchmark in sheet.benchmarks:
             entries = {row: e for row in sheet.rows if (e := sheet.entries[row, benchmark]).scores()}
-            rivals = [r for r in entries if r not in shown and (r in METHODS or r.startswith(f"{PLAIN} "))]
+            rivals = [r for r in entries if r not in shown and (r in known or r.startswith(f"{PLAIN} "))]
             others = {rival: mean(entries[rival].scores().values()) for rival in rivals}
             if first not in entries or not others:
                 continue

@@ -21,24 +21,29 @@ from mphil.lab.report.gather import Sheet, SheetEntry, failures_of, fill, known_
 from mphil.lab.report.latex import latex
 from mphil.lab.report.rendering import figure_file, html, markdown, svg
 from mphil.lab.report.tables import NONE, RULES, compares_methods, interval, printed_figure, spread
-from mphil.lab.suite import Suite, load_suite, suite_names
+from mphil.lab.suite import Suite, known_methods, load_suite, suite_names
 from mphil.methods.base import METHODS
 from mphil.methods.published import read_published
+from mphil.model.committee.kinds import TREE_FACTS, is_tree_kind
 
 SHOWN = ("ood_val", "id_val")
 
 
 def cards(sheets: Sequence[Sheet]) -> list[Chapter]:
     """A page for every method that has records as a row of its own name."""
-    return [card(name, sheets) for name in METHODS if any(True for _ in _lines(name, sheets))]
+    return [card(name, sheets) for name in known_methods() if any(True for _ in _lines(name, sheets))]
 
 
 def card(method: str, sheets: Sequence[Sheet]) -> Chapter:
     """The page of one method."""
-    cls, source = METHODS[method], read_published(method).source
-    intro = [f"Paper: {cls.paper}."] if cls.paper else []
-    intro += [f"Published hyperparameters: {source}."] if source else []
-    intro += deviations(inspect.getdoc(cls) or "") or ["No difference from the authors' code or paper is noted."]
+    if is_tree_kind(method):
+        facts = TREE_FACTS[method]
+        intro = [f"Paper: {facts.paper}.", f"{facts.about} The trees are grown by scikit-learn."]
+    else:
+        cls, source = METHODS[method], read_published(method).source
+        intro = [f"Paper: {cls.paper}."] if cls.paper else []
+        intro += [f"Published hyperparameters: {source}."] if source else []
+        intro += deviations(inspect.getdoc(cls) or "") or ["No difference from the authors' code or paper is noted."]
     page = f"method-{re.sub(r'[^A-Za-z0-9+._-]', '-', method)}"
     return Chapter(page, method, intro, [_table(method, sheets)], page=page)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,6 +33,15 @@ class MoleculeFeatures:
     def take(self, rows: NDArray[np.int64]) -> MoleculeFeatures:
         """Those of some molecules."""
         return MoleculeFeatures(self.counts[rows], self.descriptors[rows])
+
+    def placed(self, rows: Sequence[int], n: int) -> MoleculeFeatures:
+        """These as the given rows, in increasing order, of n; the other rows hold zeros."""
+        if len(rows) == n:
+            return self
+        counts = np.zeros((n, self.counts.shape[1]), self.counts.dtype)
+        descriptors = np.zeros((n, self.descriptors.shape[1]), self.descriptors.dtype)
+        counts[rows], descriptors[rows] = self.counts, self.descriptors
+        return MoleculeFeatures(counts, descriptors)
 
     def matrix(self, rows: slice | NDArray[np.int64] = slice(None)) -> NDArray[np.float32]:
         """(rows, FEATURES) the counts, then the descriptors."""

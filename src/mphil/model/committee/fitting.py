@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, get_args
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,18 +11,10 @@ from numpy.typing import NDArray
 from mphil.chem.descriptors import COUNTS
 from mphil.model.committee.convert import constant, from_boosting, from_forest
 from mphil.model.committee.features import MoleculeFeatures
+from mphil.model.committee.kinds import TreeKind
 from mphil.model.committee.trees import Trees
-from mphil.system import cores
+from mphil.nn.threads import usable_cores
 from mphil.task import Task
-
-TreeKind = Literal["forest", "extra-trees", "boosting"]
-TREE_KINDS: tuple[TreeKind, ...] = get_args(TreeKind)
-TREE_NAMES: Mapping[TreeKind, str] = {
-    "forest": "random forest",
-    "extra-trees": "extra trees",
-    "boosting": "gradient boosting",
-}
-"""What people call them."""
 
 MOST_ROWS = 50_000
 """Training rows; of more, so many are drawn: a forest wants all of them in memory."""
@@ -140,7 +132,7 @@ def _forest(kind: TreeKind, task: Task, rows: int, seed: int) -> Any:
     from sklearn import ensemble
 
     trees = max(LEAST_TREES, min(MOST_TREES, TREE_ROWS // (rows * task.n_tasks)))
-    settings: dict[str, Any] = {"min_samples_leaf": 2, "random_state": seed, "n_jobs": cores()}
+    settings: dict[str, Any] = {"min_samples_leaf": 2, "random_state": seed, "n_jobs": usable_cores()}
     if task.kind == "regression":
         grower = ensemble.RandomForestRegressor if kind == "forest" else ensemble.ExtraTreesRegressor
         return grower(trees, max_features=SHARE, **settings)

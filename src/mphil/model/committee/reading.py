@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from mphil.errors import DataError
 from mphil.model.committee.features import MoleculeFeatures
+from mphil.nn.threads import usable_cores
 from mphil.progress import row_bar
 from mphil.tables.pool import SMALL, run
 
@@ -15,11 +16,13 @@ def read_features(smiles: Sequence[str], *, workers: int | None = None) -> Molec
 
     Args:
         smiles: canonical spellings.
-        workers: processes; 0 works in this one, None chooses by the number of rows.
+        workers: processes; 0 works in this one, None chooses by the number of rows and of cores.
 
     Raises:
         DataError: one of them cannot be read.
     """
+    if workers is None and usable_cores() == 1:
+        workers = 0
     with row_bar("descriptors", len(smiles), len(smiles) > SMALL) as advance:
         batch = run("descriptors", list(smiles), {"lenient": False}, workers=workers, advance=advance)
     if batch.issues:

@@ -14,16 +14,18 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from mphil.model.bundle import Bundle, write_bundle
-from mphil.model.committee.fitting import TREE_KINDS
+from mphil.model.committee.kinds import TREE_KINDS
 from mphil.model.estimator.gather import gather, know_rows
 from mphil.model.estimator.inputs import InputError, OnBad, groups_of, read_rows, tell, value_errors
 from mphil.model.estimator.labels import Labels
 from mphil.model.predictor import Predictions, Predictor
 from mphil.model.product import Prepared, assemble, choosing_part
-from mphil.model.product.build import by_recipe, fingerprints_of, tree_config
+from mphil.model.product.build import by_recipe, fingerprints_of
 from mphil.model.product.members import Trained, check_members, train_members, train_trees
+from mphil.model.product.tree_runs import tree_config
 from mphil.tables.from_smiles import OK
 from mphil.training.run import Run, execute
+from mphil.training.settings import merge
 
 
 class GraphEstimator(BaseEstimator):  # type: ignore[misc]
@@ -161,7 +163,8 @@ class GraphEstimator(BaseEstimator):  # type: ignore[misc]
             "seed": self.seed,
         }
         if self.method in TREE_KINDS:
-            return Prepared(own, data, tree_config(self.method, [wanted], data), rule)
+            config, _ = tree_config(merge([wanted]), data)
+            return Prepared(own, data, config, rule)
         return Prepared(own, data, by_recipe([wanted], data, rule), rule)
 
     def _ask(self, X: Any) -> Predictions:

@@ -14,12 +14,12 @@ from numpy.typing import NDArray
 from mphil.benchmarks.base import Benchmark
 from mphil.benchmarks.own_data import own_data, read_own_data, table_arguments
 from mphil.config import NamedArgs, RunConfig, check_arguments
-from mphil.errors import DataError, UnknownName, UsageError
+from mphil.errors import DataError, UnknownName
 from mphil.files import write_text
 from mphil.graphs.split import Part
 from mphil.methods.base import METHODS, build_method, resolve_hyperparameters
 from mphil.model.bundle import Bundle, write_bundle
-from mphil.model.committee.fitting import TREE_KINDS
+from mphil.model.committee.kinds import TREE_KINDS
 from mphil.model.product.assembly import Prepared, Rule, assemble
 from mphil.model.product.beside import trained_beside
 from mphil.model.product.defaults import ARGUMENTS, ENCODER, METHOD, default_start, train_defaults
@@ -33,6 +33,7 @@ from mphil.model.product.members import (
     train_trees,
 )
 from mphil.model.product.place import ISSUES, PARTS, held, issue_table, parts_table
+from mphil.model.product.tree_runs import tree_config
 from mphil.progress import row_bar
 from mphil.tables.pool import SMALL
 from mphil.tables.pool import run as read_molecules
@@ -101,7 +102,8 @@ def prepare(wanted: Wanted, *, selection: str = "") -> Prepared:
     method = {"name": kind, **ARGUMENTS.get(kind, {})}
     layers: list[Wanted] = [{"encoder": ENCODER, "method": method}, rest]
     if kind in TREE_KINDS:
-        return Prepared(own, data, tree_config(kind, layers, data), rule)
+        config, _ = tree_config(merge(layers), data)
+        return Prepared(own, data, config, rule)
     config = by_recipe(layers, data, rule)
     check_trainable(data, config.train)
     check_needs(METHODS[config.method.name], data)
@@ -123,19 +125,6 @@ def by_recipe(layers: Sequence[Wanted], data: Benchmark, rule: Rule) -> RunConfi
     start = default_start(resolve(wanted, data)[0], data.task)
     train = {"patience_on": rule} | train_defaults(len(data.split.train), given, start)
     return resolve({**wanted, "train": train}, data)[0]
-
-
-def tree_config(kind: str, layers: Sequence[Wanted], data: Benchmark) -> RunConfig:
-    """The settings of trees: those of a network, of which only the seed matters, with the name of the trees."""
-    if data.store.smiles is None:
-        raise DataError(
-            f"method {kind} takes molecules, and these are graphs; use one of `mphil methods` that takes them"
-        )
-    merged = merge(layers)
-    if given := sorted(merged["method"].keys() - {"name"}):
-        raise UsageError(f"method {kind} has no options or presets; leave out method.{given[0]}")
-    config, _ = resolve({**merged, "method": {"name": BASELINE}}, data)
-    return config.model_copy(update={"method": NamedArgs(name=kind)})
 
 
 def choosing_part(data: Benchmark, selection: str = "") -> Rule:

@@ -24,7 +24,8 @@ from mphil.methods.base import METHODS, resolve_hyperparameters
 from mphil.model.bundle import Committee, Member
 from mphil.model.bundle.members import parse_trees, tree_tensors
 from mphil.model.committee.features import MoleculeFeatures
-from mphil.model.committee.fitting import TREE_KINDS, TREE_NAMES, TreeKind, fit_trees
+from mphil.model.committee.fitting import fit_trees
+from mphil.model.committee.kinds import TREE_KINDS, TREE_NAMES, TREES_FORMAT, TreeKind
 from mphil.model.committee.reading import read_features
 from mphil.model.committee.trees import Trees
 from mphil.model.product.beside import Beside
@@ -36,8 +37,6 @@ _LOG = logging.getLogger(__name__)
 
 BASELINE = "erm"
 MOST_MEMBERS = 20
-TREES_FORMAT = 1
-"""Version of how trees are fitted; a change of any of their settings is a new one."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,11 +130,12 @@ def train_trees(kind: TreeKind, config: RunConfig, data: Benchmark, out: Path | 
     Args:
         kind: which.
         config: for its seed.
-        data: molecules and their split.
+        data: molecules and their split; those of no part are not read.
         out: as for `train_members`.
     """
     assert data.store.smiles is not None
-    features = read_features(data.store.smiles)
+    rows = torch.cat([graphs for _, graphs in data.split]).sort().values.tolist()
+    features = read_features([data.store.smiles[row] for row in rows]).placed(rows, len(data.store))
     name = TREE_NAMES[kind]
     trees = {name: _trees(kind, features, data, config.seed, out)}
     member = Member(name=name, kind=kind, seed=config.seed, weight=1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import wraps
+from inspect import signature
 from pathlib import Path
 from typing import Any, ParamSpec, cast
 
@@ -18,9 +19,11 @@ from mphil.chem.schema import SCHEMAS
 from mphil.errors import IntegrityError, MphilError, UnknownName, UsageError
 from mphil.graphs.split import PARTS
 from mphil.model.bundle import Bundle, write_bundle
+from mphil.model.committee.kinds import is_tree_kind
 from mphil.model.predictor import load
 from mphil.model.predictor.predictions import is_number
 from mphil.model.product.assembly import Prepared, Rule, assemble
+from mphil.model.product.tree_runs import TreeRun
 from mphil.tables.graph_folders import survey_graphs
 from mphil.tables.pool import run as read_molecules
 from mphil.tables.write import open_writer
@@ -36,10 +39,18 @@ P = ParamSpec("P")
 
 
 def _bundled(function: Callable[P, Run]) -> Callable[P, Run]:
-    """A function that trains, and writes a bundle if the run has a folder."""
+    """A function that trains a network, and writes a bundle if the run has a folder."""
+    known = signature(function)
 
     @wraps(function)
     def train_and_bundle(*args: P.args, **kwargs: P.kwargs) -> Run:
+        method = known.bind_partial(*args, **kwargs).arguments.get("method")
+        name = method.get("name") if isinstance(method, Mapping) else method
+        if is_tree_kind(name):
+            raise UsageError(
+                f"mphil.train trains networks, and method {name} grows trees; use mphil.study, an estimator, or "
+                f"`mphil train --method {name}`"
+            )
         run = function(*args, **kwargs)
         if run.folder is not None and is_first():
             write_run_bundle(run)
@@ -52,36 +63,39 @@ train = _bundled(train_run)
 """Train a method on a benchmark; with `out`, the run and its bundle are written there."""
 
 
-def write_run_bundle(run: Run) -> Path | None:
+def write_run_bundle(run: Run | TreeRun) -> Path | None:
     """Write the bundle of a finished run into its folder.
 
     Args:
         run: a run on a benchmark, with a folder.
 
     Returns:
-        The folder of the bundle; None if no epoch could be chosen, or if the data are a file: how its rows were read is
-        known to `train_product` alone.
+        The folder of the bundle; None if no epoch could be chosen, if trees are of molecules that are not read as those
+        of a table are, or if the data are a file: how its rows were read is known to `train_product` alone.
     """
     if run.folder is None:
         raise UsageError("the run has no folder; train with `out`")
     if not run.result["selections"] or run.config.benchmark.name == FILE:
         return None
+    fingerprints = _fingerprints(run.benchmark)
+    if fingerprints is None and isinstance(run, TreeRun):
+        return None
     path = run.folder / BUNDLE
-    write_bundle(path, bundle_run(run))
+    write_bundle(path, _bundle_run(run, fingerprints))
     return path
 
 
-def bundle_run(run: Run) -> Bundle:
+def _bundle_run(run: Run | TreeRun, fingerprints: NDArray[np.uint8] | None) -> Bundle:
     """The bundle of a finished run on a benchmark: the weights of the first rule that could choose, and what to trust.
 
     A benchmark of molecules that are read as those of a table gives a bundle that takes molecules, others graphs.
     """
     rule = cast(Rule, next(iter(run.result["selections"])))
-    fingerprints = _fingerprints(run.benchmark)
     data = _as_file(run, molecules=fingerprints is not None)
     own = OwnData(data, survey_graphs(data.store), COLUMN if fingerprints is not None else "", ())
     scores = {run.config.method.name: run.scores[rule]}
-    bundle = assemble(Prepared(own, data, run.config, rule), run, fingerprints, scores, {})
+    network, trees = (None, run.trained) if isinstance(run, TreeRun) else (run, None)
+    bundle = assemble(Prepared(own, data, run.config, rule), network, fingerprints, scores, {}, trees)
     facts = {
         **bundle.config.data,
         "benchmark": run.config.benchmark.model_dump(mode="json"),
@@ -167,7 +181,7 @@ def _data_of(bundle: Bundle, path: Path) -> Benchmark:
     return data
 
 
-def _as_file(run: Run, *, molecules: bool) -> Benchmark:
+def _as_file(run: Run | TreeRun, *, molecules: bool) -> Benchmark:
     """The data of a run with what a bundle says about a file; test parts that must not be scored are empty."""
     data = run.benchmark
     origin = data.split.provenance

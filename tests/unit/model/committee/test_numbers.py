@@ -8,7 +8,8 @@ from mphil.chem.descriptors import COUNTS, DESCRIPTORS
 from mphil.errors import IntegrityError
 from mphil.model.bundle.members import parse_trees, tree_tensors
 from mphil.model.committee.features import MoleculeFeatures
-from mphil.model.committee.fitting import TREE_KINDS, fit_trees, probabilities
+from mphil.model.committee.fitting import fit_trees, probabilities
+from mphil.model.committee.kinds import TREE_KINDS
 from mphil.model.committee.weights import as_logits, fit_weights
 from mphil.model.product.standing import COMMITTEE, standing
 from mphil.task import Task

@@ -52,6 +52,14 @@ def test_several_columns_with_missing_numbers():
     assert np.isfinite(model.score(SMILES, y))
 
 
+@pytest.mark.parametrize("method", ["forest", "extra-trees", "boosting"])
+def test_trees_alone(method):
+    model = MPHILRegressor(method).fit(SMILES, 1000 + 10 * LENGTH)
+    assert model.history_ == []
+    assert model.score(SMILES, 1000 + 10 * LENGTH) > 0.5
+    assert model.predict_interval(SMILES[:3]).shape == (3, 2)
+
+
 def test_rows_without_an_answer_are_nan(fitted):
     model = fitted.__class__(**fitted.get_params() | {"on_bad": "skip"})
     model.__dict__.update({name: value for name, value in vars(fitted).items() if name.endswith("_")})

@@ -10,7 +10,7 @@ import pytest
 import mphil
 from mphil.errors import DataError, IntegrityError, UsageError
 from mphil.model.bundle import BundleConfig, read_bundle, write_bundle
-from mphil.model.committee.fitting import TREE_NAMES
+from mphil.model.committee.kinds import TREE_NAMES
 from mphil.model.committee.weights import combine
 from mphil.model.product import prepare, train_product
 from mphil.model.product.members import network_configs
@@ -205,5 +205,7 @@ class TestTreesAlone:
         with pytest.raises(UsageError, match="method forest has no options or presets; leave out method.depth"):
             together(table, tmp_path / "out", members=0, method={"name": "forest", "depth": 3})
         random_graphs(TASKS["multiclass"], n_nodes=[3 + n % 9 for n in range(80)]).save(tmp_path / "graphs")
-        with pytest.raises(DataError, match="method boosting takes molecules, and these are graphs"):
+        with pytest.raises(
+            DataError, match="method boosting takes molecules, and the graphs of own-data are no molecules"
+        ):
             together(tmp_path / "graphs", tmp_path / "out", members=0, method={"name": "boosting"})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 
 import numpy as np
 import pytest
@@ -31,6 +32,33 @@ def molecules(tmp_path_factory):
     folder = tmp_path_factory.mktemp("molecules") / "run"
     run = mphil.train("decoy-scaffold", "erm", benchmark={"graphs": 150}, out=folder, **SETTINGS)
     return run, run.folder / "bundle"
+
+
+@pytest.mark.parametrize(("kind", "member"), [("forest", "random forest"), ("boosting", "gradient boosting")])
+def test_trees_on_a_benchmark(tmp_path, kind, member):
+    folder = tmp_path / "run"
+    words = ("--benchmark", "decoy-scaffold", "--set", "benchmark.graphs=150", "--method", kind, "--out", folder)
+    ended = call("train", *words, "--json")
+    assert (ended.code, ended.err) == (0, "")
+    result = json.loads(ended.out)
+    scores = result["selections"]["ood_val"]["scores"]
+    assert scores == result["selections"]["id_val"]["scores"] == result["last5"]
+    assert scores["id_test"] > 0.6
+    bundle = read_bundle(folder / "bundle")
+    assert bundle.metrics["scores"] == {member: {part: scores[part] for part in ("id_test", "ood_test")}}
+    assert json.loads(call("evaluate", folder, "--json").out)["scores"] == scores
+    assert call("predict", folder, "--part", "ood_val", "--out", tmp_path / "said.csv").code == 0
+    again = json.loads(call("resume", folder, "--json").out)
+    assert again["selections"] == result["selections"]
+    assert "already holds a run" in call("train", *words).err
+    assert "train.lr is a setting of networks" in call("train", *words, "--set", "train.lr=0.1").err
+
+
+def test_trees_are_not_for_the_function_that_trains_networks():
+    with pytest.raises(
+        UsageError, match=r"mphil.train trains networks, and method forest grows trees; use mphil.study"
+    ):
+        mphil.train("decoy-scaffold", {"name": "forest"})
 
 
 def test_the_bundle_has_the_chosen_weights_and_scores(graphs):
