@@ -13,18 +13,19 @@ from torch import Tensor
 
 from mphil.benchmarks.base import Benchmark, register
 from mphil.benchmarks.label_table import molecule_benchmark
+from mphil.chem.row_issue import RowIssue
 from mphil.errors import DataError, UnknownName, UsageError
 from mphil.graphs.split import PARTS, Split
 from mphil.graphs.store import GraphStore
 from mphil.progress import row_counter
 from mphil.tables.assign import assign, find_domain, in_one_part, is_file
 from mphil.tables.duplicates import settle_duplicates
-from mphil.tables.from_smiles import RowStatus, molecule_store
+from mphil.tables.from_smiles import molecule_store
 from mphil.tables.graph_folders import open_graphs, survey_graphs
 from mphil.tables.intake import TableOptions, read_table, wanted_task
 from mphil.tables.labels import Target
 from mphil.tables.splitting import Assignment, order_domains
-from mphil.tables.survey import BadRow, Survey
+from mphil.tables.survey import Survey
 from mphil.task import Task
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ class OwnData:
     benchmark: Benchmark
     survey: Survey
     column: str
-    issues: tuple[BadRow, ...]
+    issues: tuple[RowIssue, ...]
     notes: tuple[str, ...] = ()
 
 
@@ -113,14 +114,13 @@ def read_own_data(
     """As `own_data`, with all that is known of the rows; the benchmark has no name and no arguments."""
     if not path:
         raise UsageError("no file given; use `mphil train FILE`, or benchmark.path=FILE")
-    column, notes = "", tuple[str, ...]()
+    column, notes, lost = "", tuple[str, ...](), list[RowIssue]()
     if Path(path).is_dir():
         if replace(options, task="") != EVERYTHING_FOUND:
             raise UsageError(f"{path}: graphs have no columns; leave out smiles, targets and test")
         graphs = open_graphs(Path(path))
         survey, split = survey_graphs(graphs, wanted_task(options.task)), split or "size"
         store = replace(graphs, y=torch.from_numpy(survey.y).float(), index=torch.arange(len(graphs)))
-        rows = [RowStatus(row, "ok") for row in range(len(store))]
     else:
         split = split or "scaffold"
         with row_counter() as counted:
@@ -135,7 +135,7 @@ def read_own_data(
             raise DataError(f"{path}: all rows contradict each other; use --duplicates keep or majority")
     task = check_learnable(path, survey)
     if column:
-        store, rows = molecule_store(survey.keys.values(), survey.y)
+        store, lost = molecule_store(survey.keys.values(), survey.y)
     assignment = _kept(in_one_part(assign(split, survey, domain), survey.keys.array()), store)
     values = domain.values if domain else []
     number = {value: n for n, value in enumerate(order_domains(values))}
@@ -143,7 +143,7 @@ def read_own_data(
     name = Path(split).name if is_file(split) else split
     made = molecule_benchmark(
         replace(store, index=torch.from_numpy(survey.row)[store.index]),
-        rows,
+        lost,
         assignment,
         domains.numpy(),
         task=task,
@@ -153,7 +153,7 @@ def read_own_data(
     if task.kind == "regression":
         made = replace(made, task=task.standardised(made.store.y[made.split.train]))
     made = replace(made, classes=class_names(survey.targets))
-    return OwnData(made, survey, column, _issues(survey, rows), notes)
+    return OwnData(made, survey, column, _issues(survey, lost), notes)
 
 
 def check_learnable(path: str, survey: Survey) -> Task:
@@ -188,15 +188,10 @@ def class_names(targets: Sequence[Target]) -> tuple[str, ...]:
     return names.pop() if len(names) == 1 else ()
 
 
-def _issues(survey: Survey, rows: Sequence[RowStatus]) -> tuple[BadRow, ...]:
+def _issues(survey: Survey, lost: Sequence[RowIssue]) -> tuple[RowIssue, ...]:
     """What was excluded when the table was read, and when its molecules became graphs."""
-    names = [""] * len(survey) if survey.ids is None else survey.ids.values()
-    lost = [
-        BadRow(int(survey.row[one.row]), int(survey.line[one.row]), one.status, one.message, names[one.row])
-        for one in rows
-        if not one.kept
-    ]
-    return tuple(sorted([*survey.bad, *lost], key=lambda bad: bad.row))
+    found = [issue for one in lost for issue in survey.issues(one.status, {one.row: one.message})]
+    return tuple(sorted([*survey.bad, *found], key=lambda one: one.row))
 
 
 def _kept(assignment: Assignment, store: GraphStore) -> Assignment:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -14,30 +14,15 @@ from mphil.chem.descriptors import descriptors, morgan_counts
 from mphil.chem.featurize import featurize
 from mphil.chem.fingerprint import morgan_fingerprints
 from mphil.chem.parse import SmilesError, check_definite, parse_lenient, parse_smiles
+from mphil.chem.row_issue import PARTIAL, RowIssue
 from mphil.chem.scaffold import murcko_smiles, n_heavy_atoms
 from mphil.chem.schema import SCHEMAS
 from mphil.chem.standardise import standardise
 
 Arrays = dict[str, npt.NDArray[Any]]
-PARTIAL = "partial"
-"""Status of a row that is kept although its valences were not checked."""
 
 GRAPH = ("x", "edge_index", "edge_attr", "n_nodes", "n_edges")
 """The arrays of a graph."""
-
-
-class Issue(NamedTuple):
-    """A row about which there is something to say.
-
-    Attributes:
-        row: its number in the batch.
-        status: `partial`, or the code of a refusal.
-        message: a sentence.
-    """
-
-    row: int
-    status: str
-    message: str
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,10 +35,10 @@ class ReadBatch:
     """
 
     arrays: Arrays
-    issues: list[Issue]
+    issues: list[RowIssue]
 
 
-def read_rows(smiles: Sequence[str], lenient: bool, *, definite: bool = False) -> tuple[list[Mol], list[Issue]]:
+def read_rows(smiles: Sequence[str], lenient: bool, *, definite: bool = False) -> tuple[list[Mol], list[RowIssue]]:
     """The molecules that can be read, in order, and what is to be said of the other rows.
 
     Args:
@@ -68,11 +53,12 @@ def read_rows(smiles: Sequence[str], lenient: bool, *, definite: bool = False) -
             if definite:
                 check_definite(text, mol)
         except SmilesError as error:
-            issues.append(Issue(row, error.code, str(error)))
+            issues.append(RowIssue(error.code, str(error), row))
             continue
         mols.append(mol)
         if partial:
-            issues.append(Issue(row, PARTIAL, "kept without a check of its valences: RDKit does not know one of them"))
+            told = "kept without a check of its valences: RDKit does not know one of them"
+            issues.append(RowIssue(PARTIAL, told, row))
     return mols, issues
 
 
@@ -146,14 +132,15 @@ def molecule_batch(
     arrays["changed"] = changed[kept]
     if features:
         arrays |= {"counts": morgan_counts(mols), "descriptors": descriptors(mols)}
-    return ReadBatch(arrays, sorted([*issues, *(issue._replace(row=rows[issue.row]) for issue in lost)]))
+    lost = [replace(issue, row=rows[issue.row]) for issue in lost]
+    return ReadBatch(arrays, sorted([*issues, *lost], key=lambda issue: issue.row))
 
 
-def _read_again(mols: list[Mol], spellings: Sequence[str], same: Sequence[bool]) -> tuple[list[Mol], list[Issue]]:
+def _read_again(mols: list[Mol], spellings: Sequence[str], same: Sequence[bool]) -> tuple[list[Mol], list[RowIssue]]:
     """The molecules as read from these spellings; `same` tells which of them were."""
     others = [row for row, known in enumerate(same) if not known]
     read, lost = read_rows([spellings[row] for row in others], lenient=False)
-    lost = [issue._replace(row=others[issue.row]) for issue in lost]
+    lost = [replace(issue, row=others[issue.row]) for issue in lost]
     refused, fresh = {issue.row for issue in lost}, iter(read)
     return [mols[row] if same[row] else next(fresh) for row in range(len(mols)) if row not in refused], lost
 
@@ -192,7 +179,7 @@ def join(batches: Sequence[ReadBatch], rows: Sequence[int]) -> ReadBatch:
     """
     first = np.cumsum([0, *rows]).tolist()
     issues = [
-        issue._replace(row=issue.row + start)
+        replace(issue, row=issue.row + start)
         for batch, start in zip(batches, first, strict=False)
         for issue in batch.issues
     ]

@@ -14,6 +14,7 @@ import os
 import struct
 import sys
 import traceback
+from dataclasses import astuple
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -60,7 +61,7 @@ def answer(message: dict[str, Any]) -> tuple[dict[str, Any], Arrays]:
         batch = JOBS[message["job"]](message["smiles"], **message["options"])
     except Exception:
         return {"fault": traceback.format_exc()}, {}
-    return {"issues": batch.issues}, batch.arrays
+    return {"issues": list(map(astuple, batch.issues))}, batch.arrays
 
 
 def main() -> None:

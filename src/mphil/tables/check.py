@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -94,14 +94,6 @@ class Report:
                 notes.append(f"target {target.name!r} has {one if known else 'no label'}: nothing to learn")
         return tuple(notes)
 
-    def names(self) -> dict[int, str]:
-        """Row, counted from 0, to what the table calls it; empty without a column of names."""
-        read = self.read
-        if read.ids is None:
-            return {}
-        known = dict(zip(read.row.tolist(), read.ids.values(), strict=True))
-        return known | {bad.row: bad.name for bad in self.survey.bad}
-
     def reasons(self) -> dict[str, int]:
         """Code of a reason to the rows that were set aside for it, most frequent first."""
         return dict(Counter(row.status for row in self.survey.bad).most_common())
@@ -117,7 +109,7 @@ class Report:
             "set_aside": {
                 "rows": len(survey.bad),
                 "reasons": self.reasons(),
-                "first": [vars(bad) | {"row": bad.row + 1} for bad in survey.bad[:LISTED]],
+                "first": [asdict(bad) | {"row": bad.number} for bad in survey.bad[:LISTED]],
             },
             "merged": len(survey.merged),
             "columns": {n: {"role": r, "why": w} for n, (r, w) in self.roles.why.items()} if self.roles else {},

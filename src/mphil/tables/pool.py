@@ -15,7 +15,8 @@ from functools import partial
 from queue import SimpleQueue
 from typing import Any
 
-from mphil.chem.batch import JOBS, Issue, ReadBatch, join
+from mphil.chem.batch import JOBS, ReadBatch, join
+from mphil.chem.row_issue import RowIssue
 from mphil.chem.worker import receive, send
 from mphil.limits import ROW_SECONDS, WORKER_SECONDS
 from mphil.system import cores
@@ -126,7 +127,7 @@ def _read(worker: ReadingWorker, job: str, rows: Rows, options: Mapping[str, Any
         return worker.ask(job, rows, options)
     except Lost as loss:
         if len(rows) == 1:
-            return ReadBatch(JOBS[job]([], **options).arrays, [Issue(0, loss.status, LOST[loss.status])])
+            return ReadBatch(JOBS[job]([], **options).arrays, [RowIssue(loss.status, LOST[loss.status])])
     halves = rows[: len(rows) // 2], rows[len(rows) // 2 :]
     return join([_read(worker, job, half, options) for half in halves], [len(half) for half in halves])
 
@@ -176,7 +177,7 @@ class ReadingWorker:
             timer.cancel()
         if "fault" in message:
             raise RuntimeError(f"reading molecules failed in another process:\n{message['fault']}")
-        return ReadBatch(arrays, [Issue(*issue) for issue in message["issues"]])
+        return ReadBatch(arrays, [RowIssue(*issue) for issue in message["issues"]])
 
     def close(self) -> None:
         """End the process; a batch it is at work on is given up."""

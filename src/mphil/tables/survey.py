@@ -10,9 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from mphil.chem.row_issue import OK, RowIssue
 from mphil.chem.standardise import CHARGES, FRAGMENTS
-from mphil.tables.delimited import RowProblem
-from mphil.tables.from_smiles import RowStatus
 from mphil.tables.labels import Coded, Target
 from mphil.tables.pool import run
 from mphil.tables.read import ROWS, Chunk, Table
@@ -31,34 +30,6 @@ class Described(NamedTuple):
     size: int
     scaffold: str
     changed: int = 0
-
-
-@dataclass(frozen=True)
-class BadRow:
-    """A row that was set aside.
-
-    Attributes:
-        row: its number, from 0.
-        line: the line of the file it begins on, from 1.
-        status: code of the reason.
-        message: the reason.
-        name: what the table calls it, if anything.
-    """
-
-    row: int
-    line: int
-    status: str
-    message: str
-    name: str = ""
-
-
-class MergedRow(NamedTuple):
-    """A row that was merged: its number, line and name, and the number of the row it was merged into."""
-
-    row: int
-    line: int
-    name: str
-    into: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,7 +52,7 @@ class Survey:
         external: (n,) which rows come from an external test set; None without one.
         reading: how molecules were read: keyword arguments of `survey_table`.
         assumed: how cells were understood that could be meant otherwise, in sentences.
-        merged: rows that were merged into another row of the same molecule.
+        merged: rows that were merged, and the number of the row of the same molecule that each went into.
     """
 
     rows: int
@@ -93,13 +64,13 @@ class Survey:
     targets: tuple[Target, ...]
     domains: dict[str, Coded] = field(default_factory=dict)
     part: Coded | None = None
-    bad: tuple[BadRow, ...] = ()
+    bad: tuple[RowIssue, ...] = ()
     recoded: int = 0
     ids: Coded | None = None
     external: NDArray[np.bool_] | None = None
     reading: Mapping[str, Any] = field(default_factory=dict)
     assumed: tuple[str, ...] = ()
-    merged: tuple[MergedRow, ...] = ()
+    merged: Mapping[RowIssue, int] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.row)
@@ -116,12 +87,20 @@ class Survey:
         columns = [above_median(target.y) if target.kind == "continuous" else target.y for target in self.targets]
         return np.stack(columns, axis=1) if columns else np.empty((len(self), 0))
 
-    def statuses(self) -> Iterator[RowStatus]:
-        """One status for every row that came in, in order."""
-        known = {bad.row: (bad.status, bad.message) for bad in self.bad}
-        known |= {one.row: ("merged", f"same molecule as row {one.into + 1}") for one in self.merged}
-        for row in range(self.rows):
-            yield RowStatus(row, *known.get(row, ("ok",)))
+    @property
+    def names(self) -> list[str]:
+        """(n,) what the table calls each usable row; empty texts without such a column."""
+        return [""] * len(self) if self.ids is None else self.ids.values()
+
+    def issues(self, status: str, messages: Mapping[int, str]) -> list[RowIssue]:
+        """Something to say of some of the usable rows, by their positions."""
+        row, line, names = self.row, self.line, self.names
+        return [RowIssue(status, told, int(row[at]), int(line[at]), names[at]) for at, told in messages.items()]
+
+    def statuses(self) -> list[RowIssue]:
+        """What became of every row that came in, in order."""
+        usable = self.issues(OK, dict.fromkeys(range(len(self)), ""))
+        return sorted([*usable, *self.bad, *self.merged], key=lambda one: one.row)
 
 
 def above_median(y: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -179,7 +158,7 @@ class _Gathered:
         self.keys, self.scaffold, self.part, self.ids = Coded(), Coded(), Coded(), Coded()
         self.labels = {name: Coded() for name in roles.targets}
         self.domains = {name: Coded() for name in roles.domains}
-        self.bad: list[BadRow] = []
+        self.bad: list[RowIssue] = []
         self.changed = {FRAGMENTS: 0, CHARGES: 0}
 
     def begin(self, table: Table) -> None:
@@ -191,18 +170,18 @@ class _Gathered:
         self.columns = tuple(name for name in self.roles.used if name in known)
         self.start = self.rows
 
-    def add(self, chunk: Chunk, described: Sequence[Described | RowProblem]) -> None:
+    def add(self, chunk: Chunk, described: Sequence[Described | RowIssue]) -> None:
         self.recoded += chunk.recoded
         self.rows += len(chunk)
         good = []
         called = chunk.columns.get(self.roles.id or "")
         for i, (line, found) in enumerate(zip(chunk.lines, described, strict=True)):
             row = self.start + chunk.start + i
-            problem = chunk.problems.get(chunk.start + i) or (found if isinstance(found, RowProblem) else None)
-            if problem:
+            issue = chunk.issues.get(chunk.start + i) or (found if isinstance(found, RowIssue) else None)
+            if issue:
                 where = f"{self.test.path.name}: " if self.test else ""
                 name = "" if called is None else called[i].strip()
-                self.bad.append(BadRow(row, line, problem.code, where + problem.message, name))
+                self.bad.append(RowIssue(issue.status, where + issue.message, row, line, name))
             elif isinstance(found, Described):
                 good.append(i)
                 self.row.append(row)
@@ -224,11 +203,6 @@ class _Gathered:
         targets = tuple(target for target, _ in read)
         row, line = np.array(self.row, np.int64), np.array(self.line, np.int64)
         strange = {position: target.name for target in reversed(targets) for position in target.strange}
-        names = self.ids.values() if self.roles.id else [""] * len(row)
-        bad = [
-            BadRow(int(row[at]), int(line[at]), "label", f"its {name!r} is text in a column of numbers", names[at])
-            for at, name in strange.items()
-        ]
         survey = Survey(
             self.rows,
             row,
@@ -239,13 +213,17 @@ class _Gathered:
             targets,
             self.domains,
             self.part if self.roles.part else None,
-            tuple(sorted([*self.bad, *bad], key=lambda one: one.row)),
+            tuple(self.bad),
             self.recoded,
             self.ids if self.roles.id else None,
             row >= self.start if self.test else None,
             assumed=(*(note for _, notes in read for note in notes), *self._changes()),
         )
-        return without(survey, np.array(sorted(strange), np.int64)) if strange else survey
+        if not strange:
+            return survey
+        told = {at: f"its {name!r} is text in a column of numbers" for at, name in strange.items()}
+        bad = sorted([*self.bad, *survey.issues("label", told)], key=lambda one: one.row)
+        return replace(without(survey, np.array(sorted(strange), np.int64)), bad=tuple(bad))
 
     def _changes(self) -> list[str]:
         fragments, charges = self.changed[FRAGMENTS], self.changed[CHARGES]
@@ -282,7 +260,7 @@ def without(survey: Survey, positions: IntArray) -> Survey:
 
 def describe(
     smiles: Sequence[str], workers: int | None = None, *, standardised: bool = False, definite: bool = False
-) -> list[Described | RowProblem]:
+) -> list[Described | RowIssue]:
     """Canonical SMILES, heavy atoms and scaffold of each row, standardised or as it is, or why there are none.
 
     Args:
@@ -293,7 +271,7 @@ def describe(
     """
     options = {"lenient": False, "standardised": standardised, "definite": definite}
     batch = run("facts", [text.strip() for text in smiles], options, workers=workers)
-    refused = {issue.row: RowProblem(issue.status, issue.message) for issue in batch.issues}
+    refused = {issue.row: issue for issue in batch.issues}
     canonical, scaffold = (
         _texts(batch.arrays[name], batch.arrays[f"{name}_length"]) for name in ("canonical", "scaffold")
     )

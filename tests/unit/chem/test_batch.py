@@ -5,7 +5,8 @@ import pytest
 from rdkit import Chem
 
 from mphil.chem import batch as batch_module
-from mphil.chem.batch import Issue, ReadBatch, fact_batch, graph_batch, join, molecule_batch, read_rows, scaffold_batch
+from mphil.chem.batch import ReadBatch, fact_batch, graph_batch, join, molecule_batch, read_rows, scaffold_batch
+from mphil.chem.row_issue import RowIssue
 from mphil.chem.worker import answer, receive, send
 from mphil.testing.graphs import MOLECULES
 
@@ -86,10 +87,10 @@ def test_a_fault_of_ours_travels_back_as_text():
 
 def test_issues_of_empty_batches_keep_their_rows():
     empty = ReadBatch({"length": np.empty(0, np.int64)}, [])
-    full = ReadBatch({"length": np.array([1])}, [Issue(1, "empty", "there is nothing in it")])
+    full = ReadBatch({"length": np.array([1])}, [RowIssue("empty", "there is nothing in it", 1)])
     assert join([empty, full, empty, full], [2, 2, 3, 2]).issues == [
-        Issue(3, "empty", "there is nothing in it"),
-        Issue(8, "empty", "there is nothing in it"),
+        RowIssue("empty", "there is nothing in it", 3),
+        RowIssue("empty", "there is nothing in it", 8),
     ]
 
 

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
+from mphil.chem.row_issue import OK
 from mphil.model.bundle import Bundle, write_bundle
 from mphil.model.committee.fitting import TREE_KINDS
 from mphil.model.estimator.gather import gather, know_rows
@@ -24,7 +25,6 @@ from mphil.model.product import Prepared, assemble, choosing_part
 from mphil.model.product.build import fingerprints_of, tree_config
 from mphil.model.product.defaults import default_start, train_defaults
 from mphil.model.product.members import Trained, check_members, train_members, train_trees
-from mphil.tables.from_smiles import OK
 from mphil.training.run import Run, execute
 from mphil.training.settings import merge, resolve
 

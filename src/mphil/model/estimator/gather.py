@@ -10,14 +10,15 @@ import torch
 
 from mphil.benchmarks.label_table import molecule_benchmark
 from mphil.benchmarks.own_data import ENCODER, OwnData
+from mphil.chem.row_issue import RowIssue
 from mphil.graphs.store import GraphStore
 from mphil.model.estimator.holdout import hold_out
 from mphil.model.estimator.inputs import InputError, Rows
 from mphil.model.estimator.labels import Labels
-from mphil.tables.from_smiles import RowStatus, molecule_store
+from mphil.tables.from_smiles import molecule_store
 from mphil.tables.labels import Coded
 from mphil.tables.splitting import order_domains
-from mphil.tables.survey import BadRow, Described, Survey, describe
+from mphil.tables.survey import Described, Survey, describe
 
 SOURCE = "data in Python"
 """What stands where a bundle names the file it was trained on."""
@@ -39,7 +40,7 @@ class Known:
     keys: list[str]
     size: list[int]
     scaffold: list[str] | None
-    issues: tuple[BadRow, ...] = ()
+    issues: tuple[RowIssue, ...] = ()
 
 
 def know_rows(rows: Rows) -> Known:
@@ -50,7 +51,7 @@ def know_rows(rows: Rows) -> Known:
         return Known(list(everything), [str(row) for row in everything], sizes, None)
     found = list(enumerate(describe(rows.values, definite=True)))
     good = [(row, one) for row, one in found if isinstance(one, Described)]
-    bad = [BadRow(row, row + 1, one.code, one.message) for row, one in found if not isinstance(one, Described)]
+    bad = [replace(one, line=one.number) for _, one in found if isinstance(one, RowIssue)]
     return Known(
         row=[row for row, _ in good],
         keys=[one.canonical for _, one in good],
@@ -82,7 +83,7 @@ def gather(
     y = labels.y[row]
     if len(row) < 4:
         raise InputError(f"{len(row)} row(s) can be used, and no training can be checked with fewer than 4")
-    store, statuses = _store(rows, known, y)
+    store = _store(rows, known, y)
     if groups is not None:
         split, domains = "groups", [groups[one] for one in known.row]
     elif known.scaffold is not None:
@@ -92,7 +93,7 @@ def gather(
     rank = {value: number for number, value in enumerate(order_domains(domains))}
     made = molecule_benchmark(
         replace(store, index=torch.from_numpy(row)),
-        statuses,
+        (),
         hold_out(domains, known.keys, labels.strata(row), share, seed),
         np.array([rank[value] for value in domains], np.int64),
         task=labels.task,
@@ -115,16 +116,14 @@ def gather(
     return OwnData(benchmark, survey, "smiles" if rows.kind == "molecules" else "", known.issues)
 
 
-def _store(rows: Rows, known: Known, y: np.ndarray) -> tuple[GraphStore, list[RowStatus]]:
+def _store(rows: Rows, known: Known, y: np.ndarray) -> GraphStore:
     """The graphs of the usable rows; molecules in their canonical spelling."""
     if rows.kind == "graphs":
-        store = replace(rows.store(), y=torch.from_numpy(y).float(), smiles=None)
-        return store, [RowStatus(row, "ok") for row in known.row]
-    store, statuses = molecule_store(known.keys, y)
-    lost = [status for status in statuses if not status.kept]
+        return replace(rows.store(), y=torch.from_numpy(y).float(), smiles=None)
+    store, lost = molecule_store(known.keys, y)
     if lost:
         raise InputError(f"row {known.row[lost[0].row]}: {lost[0].message}; leave this molecule out")
-    return store, statuses
+    return store
 
 
 def _coded(texts: Sequence[str]) -> Coded:

@@ -15,6 +15,7 @@ import torch
 from numpy.typing import NDArray
 
 from mphil.chem.novelty import Seen
+from mphil.chem.row_issue import OK
 from mphil.errors import UsageError
 from mphil.graphs.loader import Loader
 from mphil.graphs.store import GraphStore
@@ -30,7 +31,6 @@ from mphil.model.predictor.members import Members
 from mphil.model.predictor.predictions import Floats, Numbers, Predictions
 from mphil.model.predictor.promises import Shift, with_coverage
 from mphil.model.predictor.reading import JOB, Molecules, as_molecules, cleaned
-from mphil.tables.from_smiles import OK
 from mphil.tables.pool import run
 from mphil.trust.neighbours import most_similar
 from mphil.trust.ood import VERDICTS

@@ -9,7 +9,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from mphil.chem.batch import Issue, ReadBatch
+from mphil.chem.batch import ReadBatch
+from mphil.chem.row_issue import RowIssue
 from mphil.graphs.store import GraphStore
 from mphil.model.committee.features import MoleculeFeatures
 from mphil.tables.from_smiles import graph_store
@@ -36,7 +37,7 @@ class Molecules:
     kept: NDArray[np.int64]
     store: GraphStore
     fingerprints: NDArray[np.uint8]
-    issues: Sequence[Issue]
+    issues: Sequence[RowIssue]
     changed: NDArray[np.uint8]
     features: MoleculeFeatures | None = None
 

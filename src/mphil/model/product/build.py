@@ -32,10 +32,11 @@ from mphil.model.product.members import (
     train_members,
     train_trees,
 )
-from mphil.model.product.place import ISSUES, PARTS, held, issue_table, parts_table
+from mphil.model.product.place import ISSUES, PARTS, held, parts_table
 from mphil.progress import row_bar
 from mphil.tables.pool import SMALL
 from mphil.tables.pool import run as read_molecules
+from mphil.tables.spreadsheet import issue_table
 from mphil.training.metrics import score
 from mphil.training.run import Run, execute
 from mphil.training.settings import Wanted, merge, resolve
@@ -175,7 +176,8 @@ def train_product(
     if members:
         check_members(members)
     with held(out, config.method.name):
-        write_text(out / ISSUES, issue_table(prepared.own.issues))
+        issues = prepared.own.issues
+        write_text(out / ISSUES, issue_table(issues, named=any(one.id for one in issues)))
         write_text(out / PARTS, parts_table(prepared.own))
         fingerprints = fingerprints_of(data)
         scores: dict[str, Mapping[str, float | None]] = {}
