@@ -36,9 +36,9 @@ from mphil.graphs.split import Part
 from mphil.lab.records import RecordFile
 from mphil.model.bundle import Trust
 from mphil.model.bundle.held_out import HeldOut
-from mphil.model.product.build import fingerprints_of
 from mphil.model.product.defaults import ENCODER, METHOD, train_defaults
 from mphil.model.product.fitting import ENOUGH
+from mphil.model.product.runs import fingerprints_of
 from mphil.model.product.worth import weighted_coverage
 from mphil.provenance import checkout
 from mphil.training.checkpoint import Checkpoints

@@ -15,6 +15,7 @@ from rdkit import rdBase
 from torch import Tensor
 
 from mphil import limits
+from mphil.chem.batch import texts
 from mphil.chem.row_issue import RowIssue
 from mphil.chem.schema import SCHEMAS
 from mphil.errors import DataError, UnknownName, UsageError
@@ -74,7 +75,7 @@ def molecule_store(
     for name, value in values.items():
         if len(value) != len(rows):
             raise DataError(f"{name} has {len(value)} rows, the SMILES are {len(rows)}; give one for each")
-    found = _ask("graphs", rows, {"schema": schema, "lenient": lenient}, workers, progress)
+    found = _ask("graphs", rows, {"wanted": ["graph"], "schema": schema, "lenient": lenient}, workers, progress)
     issues = [RowIssue(*issue) for issue in found.report]
     refused = {issue.row for issue in issues if not issue.kept}
     kept = torch.tensor([row for row in range(len(rows)) if row not in refused], dtype=torch.long)
@@ -93,7 +94,7 @@ def molecule_store(
 
 
 def graph_store(arrays: Mapping[str, NDArray[Any]], schema: str, **facts: Any) -> GraphStore:
-    """The answer of a job that makes graphs as a store.
+    """Graphs that were read as a store.
 
     Args:
         arrays: `x`, `edge_index`, `edge_attr`, `n_nodes` and `n_edges` of all molecules, one behind the other.
@@ -116,6 +117,24 @@ def graph_store(arrays: Mapping[str, NDArray[Any]], schema: str, **facts: Any) -
     )
 
 
+def spelled_graphs(arrays: dict[str, NDArray[Any]], schema: str, index: NDArray[np.int64]) -> GraphStore:
+    """Graphs of molecules in their canonical spelling, without labels.
+
+    Args:
+        arrays: of rows of which the spelling and the graph were wanted.
+        schema: short name of the feature set.
+        index: (n,) number of each.
+    """
+    return graph_store(
+        arrays,
+        schema,
+        y=torch.full((len(index), 1), float("nan")),
+        env=torch.full((len(index),), -1),
+        index=torch.from_numpy(index),
+        smiles=texts(arrays, "canonical"),
+    )
+
+
 def molecule_scaffolds(
     smiles: Sequence[str], *, lenient: bool = False, workers: int | None = None, progress: bool = True
 ) -> list[str | None]:
@@ -128,32 +147,31 @@ def molecule_scaffolds(
         ['c1ccccc1', '', None]
     """
     rows = _texts(smiles)
-    found = _ask("scaffolds", rows, {"lenient": lenient}, workers, progress)
-    text, ends = found.arrays["text"].tobytes().decode("ascii"), np.cumsum(found.arrays["length"]).tolist()
-    parts = iter([text[start:end] for start, end in zip([0, *ends], ends, strict=False)])
+    found = _ask("scaffolds", rows, {"wanted": ["scaffold"], "lenient": lenient}, workers, progress)
+    parts = iter(texts(found.arrays, "scaffold"))
     issues = (RowIssue(*issue) for issue in found.report)
     refused = {issue.row for issue in issues if not issue.kept}
     return [None if row in refused else next(parts) for row in range(len(rows))]
 
 
-def _ask(job: str, rows: Rows, options: Mapping[str, Any], workers: int | None, progress: bool) -> Entry:
-    """The answer to a job, from the cache when it is there."""
+def _ask(kind: str, rows: Rows, options: Mapping[str, Any], workers: int | None, progress: bool) -> Entry:
+    """What is wanted of rows, from the cache when it is there."""
     if workers is not None and workers < 0:
         raise UsageError(f"workers must be 0 or more, not {workers}")
 
     def build() -> Entry:
-        with row_bar(f"reading {job}", len(rows), progress and len(rows) > SMALL) as advance:
-            batch = run(job, rows, options, workers=workers, advance=advance)
+        with row_bar(f"reading {kind}", len(rows), progress and len(rows) > SMALL) as advance:
+            batch = run(rows, options, workers=workers, advance=advance)
         lasting = not any(issue.status in LOST for issue in batch.issues)
         return Entry(batch.arrays, list(map(astuple, batch.issues)), lasting)
 
-    return build() if len(rows) <= SMALL else remember(job, _key(job, rows, options), build)
+    return build() if len(rows) <= SMALL else remember(kind, _key(rows, options), build)
 
 
-def _key(job: str, rows: Rows, options: Mapping[str, Any]) -> str:
+def _key(rows: Rows, options: Mapping[str, Any]) -> str:
     """Hash of all that an answer depends on."""
     bounds = [limits.MAX_SMILES_LENGTH, limits.MAX_ATOMS, limits.MAX_CHARGE]
-    facts = {"format": FORMAT, "rdkit": rdBase.rdkitVersion, "job": job, "options": dict(options), "limits": bounds}
+    facts = {"format": FORMAT, "rdkit": rdBase.rdkitVersion, "options": dict(options), "limits": bounds}
     if "schema" in options:
         facts["schema"] = SCHEMAS[options["schema"]].name
     encoded = [text.encode("utf-8", "surrogatepass") for text in rows]

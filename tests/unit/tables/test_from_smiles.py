@@ -159,7 +159,7 @@ def test_few_rows_are_not_kept(cache):
 
 @pytest.mark.usefixtures("nothing_is_small")
 def test_a_timeout_is_not_kept(monkeypatch, cache):
-    lost = molecules.run("graphs", ["C", ""], {"schema": "good", "lenient": False}, workers=0)
+    lost = molecules.run(["C", ""], {"wanted": ["graph"]}, workers=0)
     lost.issues[0] = replace(lost.issues[0], status="timeout")
     monkeypatch.setattr(molecules, "run", lambda *args, **options: lost)
     _, status = molecule_store(["C", "CC"], None)

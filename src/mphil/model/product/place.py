@@ -73,7 +73,7 @@ def parts_table(own: OwnData) -> str:
     kept = zip(survey.row.tolist(), survey.line.tolist(), survey.names, strict=True)
     rows = [(row, line, name, molecule[row], part.get(row, "")) for row, line, name in kept]
     rows += [(one.row, one.line, one.id, molecule[into], part.get(into, "")) for one, into in survey.merged.items()]
-    rows += [(bad.row, bad.line, bad.id, "", "") for bad in own.issues if bad.row not in molecule]
+    rows += [(bad.row, bad.line, bad.id, "", "") for bad in survey.bad if bad.row not in molecule]
     header: list[list[object]] = [["row", "line", "id", "smiles", "part"]]
     cells: list[list[object]] = [*header, *([row + 1, *rest] for row, *rest in sorted(rows))]
     return csv_text(cells if survey.ids is not None else [[*row[:2], *row[3:]] for row in cells])

@@ -77,9 +77,9 @@ def bundle_run(run: Run) -> Bundle:
     A benchmark of molecules that are read as those of a table gives a bundle that takes molecules, others graphs.
     """
     rule = cast(Rule, next(iter(run.result["selections"])))
-    fingerprints = _fingerprints(run.benchmark)
+    fingerprints = fingerprints_of(run.benchmark)
     data = _as_file(run, molecules=fingerprints is not None)
-    own = OwnData(data, survey_graphs(data.store), COLUMN if fingerprints is not None else "", ())
+    own = OwnData(data, survey_graphs(data.store), COLUMN if fingerprints is not None else "")
     scores = {run.config.method.name: run.scores[rule]}
     bundle = assemble(Prepared(own, data, run.config, rule), run, fingerprints, scores, {})
     facts = {
@@ -182,12 +182,12 @@ def _as_file(run: Run, *, molecules: bool) -> Benchmark:
     return replace(data, store=store, split=split, classes=data.classes or numbers)
 
 
-def _fingerprints(data: Benchmark) -> NDArray[np.uint8] | None:
+def fingerprints_of(data: Benchmark) -> NDArray[np.uint8] | None:
     """(n, bytes) of all molecules; None for graphs, and for molecules that are not read as those of a table are."""
     store = data.store
     if store.smiles is None or store.node_features.schema not in {schema.name for schema in SCHEMAS.values()}:
         return None
     smiles = list(store.smiles)
-    batch = read_molecules("fingerprints", smiles, {"lenient": False})
+    batch = read_molecules(smiles, {"wanted": ["fingerprint"]})
     found: Any = batch.arrays["fingerprint"]
     return None if batch.issues else cast("NDArray[np.uint8]", found)
