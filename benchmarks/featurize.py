@@ -28,7 +28,7 @@ import numpy as np
 from rdkit import Chem, rdBase
 from rdkit.Chem import Atom, Bond, BondStereo, BondType, ChiralType, HybridizationType, Mol
 
-from mphil.chem.batch import graph_batch, read_rows
+from mphil.chem.batch import read_batch, read_rows
 from mphil.chem.featurize import featurize
 from mphil.tables.pool import CHUNK, run
 
@@ -110,7 +110,7 @@ def in_turns(repeats: int, *works: Callable[[], object]) -> list[float]:
 def spent(rows: list[str], workers: int) -> tuple[float, float, float]:
     """Seconds on the clock, and processor seconds of this process and of those it started, to read all rows."""
     start, before = time.perf_counter(), os.times()
-    run("graphs", rows, {"schema": "good", "lenient": False}, workers=workers)
+    run(rows, {"wanted": ["graph"]}, workers=workers)
     after = os.times()
     here = after.user + after.system - before.user - before.system
     there = after.children_user + after.children_system - before.children_user - before.children_system
@@ -142,7 +142,7 @@ def main() -> None:
     blocks = [mols[first : first + CHUNK] for first in range(0, len(mols), CHUNK)]
     pairs = {
         "featurize": (lambda: [plain(mol) for mol in mols], lambda: [featurize(block) for block in blocks]),
-        "read": (lambda: plain_read(smiles), lambda: graph_batch(smiles, schema="good", lenient=False)),
+        "read": (lambda: plain_read(smiles), lambda: read_batch(smiles, wanted=["graph"])),
     }
     for name, (loop, ours) in pairs.items():
         slow, fast = in_turns(options.repeats, loop, ours)

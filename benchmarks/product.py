@@ -124,7 +124,7 @@ def train(table: str, seed: int, runs: Path) -> dict[str, Any]:
     """The default on a table: scores of all models, time, calibration error."""
     given = given_table(table, runs)
     began, cpu = time.monotonic(), time.process_time()
-    prepared = prepare({"benchmark": given, "seed": seed})
+    prepared = prepare({"benchmark": given, "seed": seed}, members=MEMBERS)
     product = train_product(prepared, runs / recipe() / f"{table}-s{seed}", members=MEMBERS)
     summary, metrics = product.summary(), product.bundle.metrics
     return {

@@ -31,8 +31,8 @@ from mphil.lab.report.document import ReportTable
 from mphil.lab.report.gather import Sheet, fill, same_data, unused
 from mphil.lab.report.rendering import table_text
 from mphil.lab.suite import load_suite
-from mphil.model.product.build import fingerprints_of
 from mphil.model.product.forest import forest_scores, n_trees
+from mphil.model.product.runs import fingerprints_of
 from mphil.training.run import machine, versions
 
 ROOT = Path(__file__).parents[1]

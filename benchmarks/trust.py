@@ -111,7 +111,8 @@ def scores(run: Run, logits: dict[str, NDArray[np.float64]]) -> Scores:
 def fingerprints(data: Benchmark, part: str) -> NDArray[np.uint8]:
     smiles = data.store.smiles or ()
     rows = [smiles[graph] for graph in data.split[part].tolist()]
-    packed: NDArray[np.uint8] = read_molecules("fingerprints", rows, {"lenient": True}, workers=0).arrays["fingerprint"]
+    wanted = {"wanted": ["fingerprint"], "lenient": True}
+    packed: NDArray[np.uint8] = read_molecules(rows, wanted, workers=0).arrays["fingerprint"]
     return packed
 
 

@@ -7,7 +7,7 @@ import openpyxl
 import pytest
 from openpyxl.cell.cell import ILLEGAL_CHARACTERS_RE
 
-from mphil.chem.batch import molecule_batch
+from mphil.chem.batch import read_batch
 from mphil.limits import MAX_REQUEST_CHARACTERS, MAX_REQUEST_ROWS
 from tests.bundles import written
 from tests.command import call
@@ -42,7 +42,7 @@ def test_one_by_one(rows, figure):
     slowest, refused = 0.0, 0
     for text in rows:
         begun = time.process_time()
-        batch = molecule_batch([text], schema="good")
+        batch = read_batch([text], wanted=["spelling", "graph", "fingerprint"], definite=True)
         slowest = max(slowest, time.process_time() - begun)
         assert len(batch.arrays["n_nodes"]) + len({issue.row for issue in batch.issues}) == 1
         refused += bool(batch.issues)

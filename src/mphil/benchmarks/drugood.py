@@ -31,9 +31,10 @@ from mphil.benchmarks.drugood_curation import (
 from mphil.benchmarks.label_table import molecule_benchmark
 from mphil.benchmarks.sources import locate
 from mphil.chem.parse import parse_lenient
+from mphil.chem.row_issue import RowIssue
 from mphil.errors import DataError
 from mphil.graphs.store import GraphStore
-from mphil.tables.from_smiles import RowStatus, molecule_scaffolds, molecule_store
+from mphil.tables.from_smiles import molecule_scaffolds, molecule_store
 from mphil.tables.splitting import ID_TEST, ID_VAL, OOD_TEST, OOD_VAL, TRAIN, Assignment, IntArray
 from mphil.task import Task
 
@@ -151,7 +152,7 @@ def _scaffold_size(scaffold: str) -> int:
     return int(parse_lenient(scaffold)[0].GetNumAtoms()) if scaffold else 0
 
 
-def _featurise(molecules: LabelledMolecules) -> tuple[GraphStore, list[RowStatus]]:
+def _featurise(molecules: LabelledMolecules) -> tuple[GraphStore, list[RowIssue]]:
     """DrugOOD's 39 atom and 10 bond features."""
     extras = {"reg_label": molecules.value.astype(np.float32)}
     return molecule_store(molecules.smiles, molecules.active, schema="drugood", lenient=True, extras=extras)

@@ -18,9 +18,9 @@ import torch
 from rdkit import rdBase
 
 from mphil.benchmarks.base import Benchmark
+from mphil.chem.row_issue import RowIssue
 from mphil.errors import DataError
 from mphil.graphs.store import GraphStore
-from mphil.tables.from_smiles import RowStatus
 from mphil.tables.splitting import Assignment, IntArray
 from mphil.task import Task
 
@@ -121,7 +121,7 @@ BINARY_CLASSES = ("inactive", "active")
 
 def molecule_benchmark(
     store: GraphStore,
-    rows: Sequence[RowStatus],
+    issues: Sequence[RowIssue],
     assignment: Assignment,
     domain: IntArray,
     *,
@@ -133,7 +133,7 @@ def molecule_benchmark(
 
     Args:
         store: the molecules that could be read.
-        rows: what became of each row of the source; those excluded are named in the provenance.
+        issues: what is to be said of rows of the source; those excluded are named in the provenance.
         assignment: part and environment of each molecule of the store, with rule and seed.
         domain: (n_graphs,) domain number of each molecule, in all parts.
         task: what is asked.
@@ -144,8 +144,8 @@ def molecule_benchmark(
         **assignment.provenance,
         **provenance,
         "rdkit": rdBase.rdkitVersion,
-        "refused_rows": [row.row for row in rows if not row.kept],
-        "partially_sanitised_rows": [row.row for row in rows if row.status == "partial"],
+        "refused_rows": [issue.row for issue in issues if not issue.kept],
+        "partially_sanitised_rows": [issue.row for issue in issues if issue.kept],
     }
     return Benchmark(
         task=task,

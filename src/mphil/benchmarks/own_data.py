@@ -13,18 +13,18 @@ from torch import Tensor
 
 from mphil.benchmarks.base import Benchmark, register
 from mphil.benchmarks.label_table import molecule_benchmark
+from mphil.chem.batch import Fact
 from mphil.errors import DataError, UnknownName, UsageError
 from mphil.graphs.split import PARTS, Split
 from mphil.graphs.store import GraphStore
 from mphil.progress import row_counter
 from mphil.tables.assign import assign, find_domain, in_one_part, is_file
 from mphil.tables.duplicates import settle_duplicates
-from mphil.tables.from_smiles import RowStatus, molecule_store
 from mphil.tables.graph_folders import open_graphs, survey_graphs
 from mphil.tables.intake import TableOptions, read_table, wanted_task
 from mphil.tables.labels import Target
-from mphil.tables.splitting import Assignment, order_domains
-from mphil.tables.survey import BadRow, Survey
+from mphil.tables.splitting import order_domains
+from mphil.tables.survey import Survey
 from mphil.task import Task
 
 if TYPE_CHECKING:
@@ -44,14 +44,12 @@ class OwnData:
         benchmark: the graphs and their split.
         survey: what each row of the file is.
         column: of the molecules; empty when the rows are graphs.
-        issues: the rows that were excluded, in order.
         notes: what was done to read the file, such as which sheet of a workbook was taken.
     """
 
     benchmark: Benchmark
     survey: Survey
     column: str
-    issues: tuple[BadRow, ...]
     notes: tuple[str, ...] = ()
 
 
@@ -109,8 +107,13 @@ def read_own_data(
     options: TableOptions = EVERYTHING_FOUND,
     date_format: str = "",
     duplicates: str = "majority",
+    *,
+    features: bool = False,
 ) -> OwnData:
-    """As `own_data`, with all that is known of the rows; the benchmark has no name and no arguments."""
+    """As `own_data`, with all that is known of the rows; the benchmark has no name and no arguments.
+
+    With `features`, the survey has what trees split on.
+    """
     if not path:
         raise UsageError("no file given; use `mphil train FILE`, or benchmark.path=FILE")
     column, notes = "", tuple[str, ...]()
@@ -119,12 +122,14 @@ def read_own_data(
             raise UsageError(f"{path}: graphs have no columns; leave out smiles, targets and test")
         graphs = open_graphs(Path(path))
         survey, split = survey_graphs(graphs, wanted_task(options.task)), split or "size"
-        store = replace(graphs, y=torch.from_numpy(survey.y).float(), index=torch.arange(len(graphs)))
-        rows = [RowStatus(row, "ok") for row in range(len(store))]
+        survey = replace(survey, graphs=graphs)
     else:
         split = split or "scaffold"
+        also: list[Fact] = ["graph", "fingerprint"]
+        if features:
+            also.append("features")
         with row_counter() as counted:
-            read = read_table(Path(path), options, [split], progress=counted)
+            read = read_table(Path(path), options, [split], also=also, progress=counted)
         survey, column, notes = read.survey, read.roles.smiles, read.table.notes
     # The domain of a molecule is found before its rows are merged: it does not depend on which of them stays.
     domain = find_domain(split, survey, date_format)
@@ -134,16 +139,15 @@ def read_own_data(
         if not len(survey):
             raise DataError(f"{path}: all rows contradict each other; use --duplicates keep or majority")
     task = check_learnable(path, survey)
-    if column:
-        store, rows = molecule_store(survey.keys.values(), survey.y)
-    assignment = _kept(in_one_part(assign(split, survey, domain), survey.keys.array()), store)
+    assert survey.graphs is not None
+    assignment = in_one_part(assign(split, survey, domain), survey.keys.array())
     values = domain.values if domain else []
     number = {value: n for n, value in enumerate(order_domains(values))}
-    domains = torch.tensor([number[value] for value in values] or [-1] * len(survey))[store.index]
+    domains = torch.tensor([number[value] for value in values] or [-1] * len(survey))
     name = Path(split).name if is_file(split) else split
     made = molecule_benchmark(
-        replace(store, index=torch.from_numpy(survey.row)[store.index]),
-        rows,
+        replace(survey.graphs, y=torch.from_numpy(survey.y).float(), index=torch.from_numpy(survey.row)),
+        (),
         assignment,
         domains.numpy(),
         task=task,
@@ -153,11 +157,11 @@ def read_own_data(
     if task.kind == "regression":
         made = replace(made, task=task.standardised(made.store.y[made.split.train]))
     made = replace(made, classes=class_names(survey.targets))
-    return OwnData(made, survey, column, _issues(survey, rows), notes)
+    return OwnData(made, survey, column, notes)
 
 
 def check_learnable(path: str, survey: Survey) -> Task:
-    """What is asked of the rows, refused before any graph is made when nothing could be learned from them.
+    """What is asked of the rows, refused when nothing could be learned from them.
 
     Raises:
         DataError: there are too few rows, no labels, or labels that are all alike.
@@ -186,23 +190,6 @@ def class_names(targets: Sequence[Target]) -> tuple[str, ...]:
     """What the classes of every task are called; nothing when several tasks call them differently."""
     names = {target.classes for target in targets}
     return names.pop() if len(names) == 1 else ()
-
-
-def _issues(survey: Survey, rows: Sequence[RowStatus]) -> tuple[BadRow, ...]:
-    """What was excluded when the table was read, and when its molecules became graphs."""
-    names = [""] * len(survey) if survey.ids is None else survey.ids.values()
-    lost = [
-        BadRow(int(survey.row[one.row]), int(survey.line[one.row]), one.status, one.message, names[one.row])
-        for one in rows
-        if not one.kept
-    ]
-    return tuple(sorted([*survey.bad, *lost], key=lambda bad: bad.row))
-
-
-def _kept(assignment: Assignment, store: GraphStore) -> Assignment:
-    """The assignment of the rows that became graphs."""
-    kept = store.index.numpy()
-    return replace(assignment, part=assignment.part[kept], env=assignment.env[kept])
 
 
 def task_of(path: str, targets: Sequence[Target]) -> Task:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -14,30 +14,27 @@ from mphil.chem.descriptors import descriptors, morgan_counts
 from mphil.chem.featurize import featurize
 from mphil.chem.fingerprint import morgan_fingerprints
 from mphil.chem.parse import SmilesError, check_definite, parse_lenient, parse_smiles
+from mphil.chem.row_issue import PARTIAL, RowIssue
 from mphil.chem.scaffold import murcko_smiles, n_heavy_atoms
 from mphil.chem.schema import SCHEMAS
 from mphil.chem.standardise import standardise
 
 Arrays = dict[str, npt.NDArray[Any]]
-PARTIAL = "partial"
-"""Status of a row that is kept although its valences were not checked."""
 
-GRAPH = ("x", "edge_index", "edge_attr", "n_nodes", "n_edges")
-"""The arrays of a graph."""
+Fact = Literal["size", "scaffold", "spelling", "graph", "fingerprint", "features"]
+ARRAYS: dict[Fact, tuple[str, ...]] = {
+    "size": ("size",),
+    "scaffold": ("scaffold", "scaffold_length"),
+    "spelling": ("canonical", "canonical_length", "changed"),
+    "graph": ("x", "edge_index", "edge_attr", "n_nodes", "n_edges"),
+    "fingerprint": ("fingerprint",),
+    "features": ("counts", "descriptors"),
+}
+"""What can be asked of molecules, and the arrays that tell it: heavy atoms, Bemis-Murcko scaffold, canonical SMILES and
+what standardisation did, features and bonds, packed Morgan fingerprint, and what trees split on."""
 
-
-class Issue(NamedTuple):
-    """A row about which there is something to say.
-
-    Attributes:
-        row: its number in the batch.
-        status: `partial`, or the code of a refusal.
-        message: a sentence.
-    """
-
-    row: int
-    status: str
-    message: str
+NUMBERS = {"size": np.int64, "changed": np.uint8}
+TEXTS = {"canonical", "scaffold"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,10 +47,10 @@ class ReadBatch:
     """
 
     arrays: Arrays
-    issues: list[Issue]
+    issues: list[RowIssue]
 
 
-def read_rows(smiles: Sequence[str], lenient: bool, *, definite: bool = False) -> tuple[list[Mol], list[Issue]]:
+def read_rows(smiles: Sequence[str], lenient: bool, *, definite: bool = False) -> tuple[list[Mol], list[RowIssue]]:
     """The molecules that can be read, in order, and what is to be said of the other rows.
 
     Args:
@@ -68,92 +65,82 @@ def read_rows(smiles: Sequence[str], lenient: bool, *, definite: bool = False) -
             if definite:
                 check_definite(text, mol)
         except SmilesError as error:
-            issues.append(Issue(row, error.code, str(error)))
+            issues.append(RowIssue(error.code, str(error), row))
             continue
         mols.append(mol)
         if partial:
-            issues.append(Issue(row, PARTIAL, "kept without a check of its valences: RDKit does not know one of them"))
+            told = "kept without a check of its valences: RDKit does not know one of them"
+            issues.append(RowIssue(PARTIAL, told, row))
     return mols, issues
 
 
-def graph_batch(smiles: Sequence[str], *, schema: str, lenient: bool) -> ReadBatch:
-    """Features and bonds of each molecule; `schema` is the short name of one of `SCHEMAS`."""
-    mols, issues = read_rows(smiles, lenient)
-    made = featurize(mols, SCHEMAS[schema])
-    arrays: Arrays = {name: getattr(made, name) for name in GRAPH}
-    return ReadBatch(arrays, issues)
-
-
-def scaffold_batch(smiles: Sequence[str], *, lenient: bool) -> ReadBatch:
-    """The Bemis-Murcko scaffold of each molecule: `text`, their ASCII codes end to end, and `length`."""
-    mols, issues = read_rows(smiles, lenient)
-    text, length = _end_to_end([murcko_smiles(mol) for mol in mols])
-    return ReadBatch({"text": text, "length": length}, issues)
-
-
-def fact_batch(
-    smiles: Sequence[str], *, lenient: bool, standardised: bool = False, definite: bool = False
+def read_batch(
+    smiles: Sequence[str],
+    *,
+    wanted: Sequence[Fact],
+    schema: str = "good",
+    lenient: bool = False,
+    definite: bool = False,
+    standardised: bool = False,
 ) -> ReadBatch:
-    """What tells molecules apart: `size` in heavy atoms, and as texts end to end canonical SMILES and scaffold.
+    """Read rows once, and tell all that is wanted of their molecules.
 
-    `changed` says what standardisation did to each, as bits. `definite` refuses what a prediction refuses.
+    With the `spelling`, everything but size and scaffold is that of the canonical spelling, so that every spelling of a
+    molecule gives the same arrays; it is read again unless the row had it. Without, it is that of the row as it is
+    written.
+
+    Args:
+        smiles: one molecule a row.
+        wanted: names of `ARRAYS`, which says what arrays each gives; those of texts hold their ASCII codes end to end.
+        schema: short name of one of `SCHEMAS`, for graphs.
+        lenient: keep molecules with valences that RDKit does not know.
+        definite: refuse wildcards and dative bonds.
+        standardised: take the molecule as a chemist means it; `changed` says what that did to each, as bits.
     """
     mols, issues = read_rows(smiles, lenient, definite=definite)
     mols, changed = _standardised(mols, standardised)
-    canonical, canonical_length = _end_to_end([MolToSmiles(mol) for mol in mols])
-    scaffold, scaffold_length = _end_to_end([murcko_smiles(mol) for mol in mols])
-    arrays: Arrays = {"canonical": canonical, "canonical_length": canonical_length}
-    arrays |= {"scaffold": scaffold, "scaffold_length": scaffold_length}
-    arrays["size"] = np.array([n_heavy_atoms(mol) for mol in mols], np.int64)
-    arrays["changed"] = changed
+    facts: dict[str, list[Any]] = {}
+    if "size" in wanted:
+        facts["size"] = [n_heavy_atoms(mol) for mol in mols]
+    if "scaffold" in wanted:
+        facts["scaffold"] = [murcko_smiles(mol) for mol in mols]
+    if "spelling" in wanted:
+        spellings = facts["canonical"] = [MolToSmiles(mol) for mol in mols]
+        facts["changed"] = changed.tolist()
+        refused = {issue.row for issue in issues if not issue.kept}
+        rows = [row for row in range(len(smiles)) if row not in refused]
+        if set(wanted) & {"graph", "fingerprint", "features"}:
+            pairs = zip(rows, spellings, changed, strict=True)
+            same = [not touched and smiles[row] == spelling for row, spelling, touched in pairs]
+            mols, lost = _read_again(mols, spellings, same)
+            gone = {issue.row for issue in lost}
+            facts = {name: [one for at, one in enumerate(told) if at not in gone] for name, told in facts.items()}
+            lost = [replace(issue, row=rows[issue.row]) for issue in lost]
+            issues = sorted([*issues, *lost], key=lambda issue: issue.row)
+    arrays: Arrays = {name: np.array(facts[name], kind) for name, kind in NUMBERS.items() if name in facts}
+    for name in TEXTS & facts.keys():
+        arrays[name], arrays[f"{name}_length"] = _end_to_end(facts[name])
+    if "graph" in wanted:
+        made = featurize(mols, SCHEMAS[schema])
+        arrays |= {name: getattr(made, name) for name in ARRAYS["graph"]}
+    if "fingerprint" in wanted:
+        arrays["fingerprint"] = morgan_fingerprints(mols)
+    if "features" in wanted:
+        arrays |= {"counts": morgan_counts(mols), "descriptors": descriptors(mols)}
     return ReadBatch(arrays, issues)
 
 
-def fingerprint_batch(smiles: Sequence[str], *, lenient: bool) -> ReadBatch:
-    """The packed Morgan fingerprint of each molecule: `fingerprint`, a row of bytes for each."""
-    mols, issues = read_rows(smiles, lenient)
-    return ReadBatch({"fingerprint": morgan_fingerprints(mols)}, issues)
+def texts(arrays: Arrays, name: str) -> list[str]:
+    """The texts that an array holds end to end."""
+    text, ends = arrays[name].tobytes().decode("ascii"), np.cumsum(arrays[f"{name}_length"]).tolist()
+    return [text[start:end] for start, end in zip([0, *ends], ends, strict=False)]
 
 
-def descriptor_batch(smiles: Sequence[str], *, lenient: bool) -> ReadBatch:
-    """The features that trees split on: `counts` of neighbourhoods and `descriptors`, a row of each."""
-    mols, issues = read_rows(smiles, lenient)
-    return ReadBatch({"counts": morgan_counts(mols), "descriptors": descriptors(mols)}, issues)
-
-
-def molecule_batch(
-    smiles: Sequence[str], *, schema: str, standardised: bool = False, features: bool = False
-) -> ReadBatch:
-    """All that a prediction needs: the canonical spelling as texts end to end, the graph and the fingerprint.
-
-    Graph and fingerprint are those of the canonical spelling, so that every spelling of a molecule gives the same
-    arrays; it is read again unless the row had it. `changed` says what standardisation did to each, as bits. If they
-    are wanted, the `features` that trees split on are there too.
-    """
-    mols, issues = read_rows(smiles, lenient=False, definite=True)
-    mols, changed = _standardised(mols, standardised)
-    refused = {issue.row for issue in issues}
-    rows = [row for row in range(len(smiles)) if row not in refused]
-    spellings = [MolToSmiles(mol) for mol in mols]
-    same = [not touched and smiles[row] == text for row, text, touched in zip(rows, spellings, changed, strict=True)]
-    mols, lost = _read_again(mols, spellings, same)
-    unread = {issue.row for issue in lost}
-    kept = [row for row in range(len(spellings)) if row not in unread]
-    canonical, length = _end_to_end([spellings[row] for row in kept])
-    made = featurize(mols, SCHEMAS[schema])
-    arrays: Arrays = {name: getattr(made, name) for name in GRAPH}
-    arrays |= {"canonical": canonical, "canonical_length": length, "fingerprint": morgan_fingerprints(mols)}
-    arrays["changed"] = changed[kept]
-    if features:
-        arrays |= {"counts": morgan_counts(mols), "descriptors": descriptors(mols)}
-    return ReadBatch(arrays, sorted([*issues, *(issue._replace(row=rows[issue.row]) for issue in lost)]))
-
-
-def _read_again(mols: list[Mol], spellings: Sequence[str], same: Sequence[bool]) -> tuple[list[Mol], list[Issue]]:
+def _read_again(mols: list[Mol], spellings: Sequence[str], same: Sequence[bool]) -> tuple[list[Mol], list[RowIssue]]:
     """The molecules as read from these spellings; `same` tells which of them were."""
     others = [row for row, known in enumerate(same) if not known]
     read, lost = read_rows([spellings[row] for row in others], lenient=False)
-    lost = [issue._replace(row=others[issue.row]) for issue in lost]
+    lost = [replace(issue, row=others[issue.row]) for issue in lost]
     refused, fresh = {issue.row for issue in lost}, iter(read)
     return [mols[row] if same[row] else next(fresh) for row in range(len(mols)) if row not in refused], lost
 
@@ -172,17 +159,6 @@ def _end_to_end(texts: Sequence[str]) -> tuple[npt.NDArray[np.uint8], npt.NDArra
     return np.frombuffer(b"".join(encoded), np.uint8), np.array([len(one) for one in encoded], np.int64)
 
 
-JOBS: dict[str, Callable[..., ReadBatch]] = {
-    "graphs": graph_batch,
-    "scaffolds": scaffold_batch,
-    "facts": fact_batch,
-    "fingerprints": fingerprint_batch,
-    "descriptors": descriptor_batch,
-    "molecules": molecule_batch,
-}
-"""What can be asked of a batch of rows."""
-
-
 def join(batches: Sequence[ReadBatch], rows: Sequence[int]) -> ReadBatch:
     """Batches end to end, as if all their rows had been read at once.
 
@@ -192,7 +168,7 @@ def join(batches: Sequence[ReadBatch], rows: Sequence[int]) -> ReadBatch:
     """
     first = np.cumsum([0, *rows]).tolist()
     issues = [
-        issue._replace(row=issue.row + start)
+        replace(issue, row=issue.row + start)
         for batch, start in zip(batches, first, strict=False)
         for issue in batch.issues
     ]

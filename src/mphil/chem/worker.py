@@ -14,11 +14,12 @@ import os
 import struct
 import sys
 import traceback
+from dataclasses import astuple
 from typing import Any, BinaryIO
 
 import numpy as np
 
-from mphil.chem.batch import JOBS, Arrays
+from mphil.chem.batch import Arrays, read_batch
 
 _LENGTHS = struct.Struct("<QQ")
 
@@ -55,12 +56,12 @@ def _exactly(stream: BinaryIO, size: int) -> bytes:
 
 
 def answer(message: dict[str, Any]) -> tuple[dict[str, Any], Arrays]:
-    """Do one job; a fault of ours travels back as text."""
+    """Read a batch; a fault of ours travels back as text."""
     try:
-        batch = JOBS[message["job"]](message["smiles"], **message["options"])
+        batch = read_batch(message["smiles"], **message["options"])
     except Exception:
         return {"fault": traceback.format_exc()}, {}
-    return {"issues": batch.issues}, batch.arrays
+    return {"issues": list(map(astuple, batch.issues))}, batch.arrays
 
 
 def main() -> None:

@@ -95,16 +95,10 @@ def check(
 
 def _write_rows(report: Report, path: Path) -> None:
     from mphil.files import write_text
-    from mphil.tables.spreadsheet import csv_text
+    from mphil.tables.spreadsheet import issue_table
 
-    names = report.names()
-    header: list[object] = ["row", *(["id"] if names else []), "status", "message"]
-    cells: list[list[object]] = [header]
-    cells += (
-        [one.row + 1, *([names.get(one.row, "")] if names else []), one.status, one.message]
-        for one in report.survey.statuses()
-    )
-    write_text(path, csv_text(cells))
+    survey = report.survey
+    write_text(path, issue_table(survey.statuses(), named=survey.ids is not None))
 
 
 def _print(report: Report) -> None:
@@ -122,9 +116,9 @@ def _print(report: Report) -> None:
             typer.echo(f"and {len(columns) - 2 * SHOWN:,} more columns with a role")
     if aside["rows"]:
         typer.echo("excluded: " + ", ".join(f"{code} {count:,}" for code, count in aside["reasons"].items()))
-        named = any(bad["name"] for bad in aside["first"])
+        named = any(bad["id"] for bad in aside["first"])
         first = [
-            [f"{bad['line']:,}", *([_safe(bad["name"])] if named else []), bad["status"], _safe(bad["message"])]
+            [f"{bad['line']:,}", *([_safe(bad["id"])] if named else []), bad["status"], _safe(bad["message"])]
             for bad in aside["first"][:SHOWN]
         ]
         show.table(["line", *(["id"] if named else []), "reason", "what is wrong"], first)

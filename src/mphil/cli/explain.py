@@ -87,9 +87,11 @@ def _print(report: Any) -> None:
     from rich.markup import escape
 
     shown = list(zip(report.explained.rows, report.explained.explanations, strict=True))[:SHOWN]
+    places = report.rows.places
+    first = list(places)[-1]
     table = [
         [
-            escape(_shorten(report.rows.called[row] if report.rows.names else str(row + 1))),
+            escape(_shorten(str(places[first][row]))),
             escape(_shorten(one.smiles)),
             escape(_shorten(part.title)),
             f"{part.importance:.2f}",
@@ -99,7 +101,6 @@ def _print(report: Any) -> None:
         for part in one.substructures[:SHOWN]
     ]
     if table:
-        first = "id" if report.rows.names else "row"
         header = [first, "molecule", "part", "importance", report.change]
         show.table(header, table, title=f"atoms scored by: {report.by}")
     for row, one in shown:

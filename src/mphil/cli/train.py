@@ -166,7 +166,7 @@ def _train_file(
         raise UsageError("several processes can share a benchmark; train on a file of your own with one process")
     if out:
         check_free(out, wanted.get("method", {}).get("name", METHOD))
-    prepared = prepare(wanted, selection=selection)
+    prepared = prepare(wanted, selection=selection, members=members)
     config = prepared.config
     folder = out or Path("runs") / f"{file.name.partition('.')[0]}-{config.method.name}-s{config.seed}"
     if not json:
@@ -182,7 +182,7 @@ def _train_file(
 
 
 def _print_data(file: Path, prepared: Any, folder: Path) -> None:
-    survey, issues, data = prepared.own.survey, prepared.own.issues, prepared.data
+    survey, issues, data = prepared.own.survey, prepared.own.survey.bad, prepared.data
     noun = "molecules" if prepared.own.column else "graphs"
     aside = f"{len(issues):,} rows excluded ({folder / 'issues.csv'})" if issues else "no row excluded"
     typer.echo(f"{file.name}: {survey.rows:,} rows, {len(data.store):,} {noun}; {aside}")

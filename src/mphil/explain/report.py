@@ -45,18 +45,27 @@ class RowsToExplain:
         source: where they come from, for the reader.
         more: whether there are further rows that were left out.
         names: (n,) what the table calls each row; empty when it has no column of names.
+        lines: (n,) the line of the file that each row begins on; empty when they are in no file.
     """
 
     smiles: Sequence[str]
     source: str
     more: bool = False
     names: Sequence[str] = ()
+    lines: Sequence[int] = ()
 
     @property
     def called(self) -> list[str]:
-        """What each row is called on a page: its name, or else its number, from 1."""
+        """What each row is called on a page: its name, its line in the file, or else its number, from 1."""
         names = self.names or [""] * len(self.smiles)
-        return [name or f"row {row}" for row, name in enumerate(names, start=1)]
+        numbers = [f"line {line}" for line in self.lines] or [f"row {row + 1}" for row in range(len(names))]
+        return [name or number for name, number in zip(names, numbers, strict=True)]
+
+    @property
+    def places(self) -> dict[str, Sequence[object]]:
+        """Columns that say which row is meant: its number from 1 below the header, and its line and name if any."""
+        told: dict[str, Sequence[object]] = {"line": self.lines, "id": self.names}
+        return {"row": range(1, len(self.smiles) + 1)} | {name: cells for name, cells in told.items() if cells}
 
 
 def read_rows(
@@ -79,11 +88,11 @@ def read_rows(
     roles = find_roles(table, smiles=column or None, id=name or None)
     wanted = [roles.smiles] if roles.id is None else [roles.smiles, roles.id]
     chunks = table.chunks(columns=wanted)
-    cells = (row for chunk in chunks for row in zip(*(chunk.columns[one] for one in wanted), strict=True))
+    cells = (row for chunk in chunks for row in zip(chunk.lines, *(chunk.columns[one] for one in wanted), strict=True))
     found = list(islice(cells, limit + 1))
     kept = found[:limit]
-    names = [row[1].strip() for row in kept] if roles.id else ()
-    return RowsToExplain([row[0] for row in kept], path.name, len(found) > limit, names)
+    names = [row[2].strip() for row in kept] if roles.id else ()
+    return RowsToExplain([row[1] for row in kept], path.name, len(found) > limit, names, [row[0] for row in kept])
 
 
 @dataclass(frozen=True, eq=False)
@@ -214,27 +223,27 @@ def _making(predictor: Predictor, by: By, command: str) -> list[tuple[str, str]]
 
 def _molecule_rows(rows: RowsToExplain, explained: ExplainedRows) -> Iterator[list[object]]:
     columns = explained.predictions.columns()
-    named = ["id"] if rows.names else []
-    yield ["row", *named, "smiles", "drawing", "atom_importance", "disagreement", *columns]
+    places = rows.places
+    yield [*places, "smiles", "drawing", "atom_importance", "disagreement", *columns]
     found = dict(zip(explained.rows, explained.explanations, strict=True))
     for row, smiles in enumerate(rows.smiles):
         one = found.get(row)
         drawing = "" if one is None else f"{DRAWINGS}/{row + 1:06d}.svg"
         weights = "" if one is None else " ".join(f"{weight:.3f}" for weight in one.weights)
         disagreement = "" if one is None else one.disagreement
-        own = [rows.names[row]] if rows.names else []
-        yield [row + 1, *own, smiles, drawing, weights, disagreement, *(cells[row] for cells in columns.values())]
+        own = [cells[row] for cells in places.values()]
+        yield [*own, smiles, drawing, weights, disagreement, *(cells[row] for cells in columns.values())]
 
 
 def _substructure_rows(rows: RowsToExplain, explained: ExplainedRows) -> Iterator[list[object]]:
-    named = ["id"] if rows.names else []
-    yield ["row", *named, "smiles", "rank", "kind", "name", "part", "atoms", "importance", "drop", "change"]
+    places = rows.places
+    yield [*places, "smiles", "rank", "kind", "name", "part", "atoms", "importance", "drop", "change"]
     for row, one in zip(explained.rows, explained.explanations, strict=True):
-        own = [rows.names[row]] if rows.names else []
+        own = [cells[row] for cells in places.values()]
         for rank, part in enumerate(one.substructures, start=1):
             atoms = " ".join(map(str, part.atoms))
             numbers = [f"{value:.4f}" for value in (part.importance, part.drop, part.change)]
-            yield [row + 1, *own, one.smiles, rank, part.kind, part.name, part.smiles, atoms, *numbers]
+            yield [*own, one.smiles, rank, part.kind, part.name, part.smiles, atoms, *numbers]
 
 
 def _summary(

@@ -50,8 +50,8 @@ def check_page(report: Report) -> str:
 
 def _bad_rows(report: Report) -> Grid:
     bad = report.survey.bad
-    named = any(one.name for one in bad)
-    rows = [[f"{one.line:,}", *([one.name] if named else []), one.status, one.message] for one in bad[:SHOWN]]
+    named = any(one.id for one in bad)
+    rows = [[f"{one.line:,}", *([one.id] if named else []), one.status, one.message] for one in bad[:SHOWN]]
     caption = f"The first {len(rows):,} of {len(bad):,}" if len(bad) > SHOWN else "All of them"
     header = ["Line", *(["ID"] if named else []), "Reason", "What is wrong"]
     return Grid(caption, header, rows, numeric_from=len(header))
@@ -96,7 +96,7 @@ def _main_target(targets: Sequence[Target]) -> Target | None:
 def _duplicates(report: Report, caption: str, groups: Sequence[Group]) -> tuple[int, Grid]:
     """How many groups of equal molecules there are, and the first of them."""
     survey = report.read
-    names = report.names()
+    names = survey.names
     keys, labels = list(survey.keys.texts), survey.y
     rows = []
     for group in groups[:SHOWN]:
@@ -104,9 +104,9 @@ def _duplicates(report: Report, caption: str, groups: Sequence[Group]) -> tuple[
         told = "; ".join(",".join(MISSING if np.isnan(v) else f"{v:g}" for v in labels[row][:8]) for row in first)
         more = ", ..." if len(group.rows) > 6 else ""
         lines = ", ".join(f"{survey.line[row]:,}" for row in first) + more
-        called = ", ".join(names.get(int(survey.row[row]), "") for row in first) + more
-        rows.append([keys[survey.keys.codes[group.rows[0]]][:80], lines, *([called] if names else []), told])
-    header = [report.noun.capitalize(), "Lines", *(["IDs"] if names else []), "Labels"]
+        called = [", ".join(names[row] for row in first) + more] if survey.ids is not None else []
+        rows.append([keys[survey.keys.codes[group.rows[0]]][:80], lines, *called, told])
+    header = [report.noun.capitalize(), "Lines", *(["IDs"] if survey.ids is not None else []), "Labels"]
     return len(groups), Grid(caption, header, rows, numeric_from=len(header))
 
 

@@ -158,8 +158,7 @@ class Jobs(AbstractContextManager["Jobs"]):
         self._thread.submit(self._warm_up)
 
     def _warm_up(self) -> None:
-        job, options = self._predictor.reading
-        self._pool.begin(job, [""], options).finish()
+        self._pool.begin([""], self._predictor.reading).finish()
 
     def __iter__(self) -> Iterator[Job]:
         return iter(self._jobs.values())

@@ -92,8 +92,8 @@ class ModelService(AbstractContextManager["ModelService"]):
 
     def read(self, smiles: Sequence[str]) -> Molecules:
         """Molecules as in training."""
-        rows, (job, options) = cleaned(smiles), self.predictor.reading
-        return as_molecules(self._pool.begin(job, rows, options).finish(), len(rows), options["schema"])
+        rows, options = cleaned(smiles), self.predictor.reading
+        return as_molecules(self._pool.begin(rows, options).finish(), len(rows), options["schema"])
 
     def predict(self, smiles: Sequence[str]) -> Predictions:
         """What the model says about molecules."""

@@ -12,7 +12,6 @@ import numpy as np
 from mphil.errors import DataError, UnknownName, UsageError
 from mphil.tables.dates import looks_like_date, read_dates
 from mphil.tables.labels import MOSTLY, as_number, is_missing
-from mphil.tables.pool import run
 from mphil.tables.roles import PART_NAMES
 from mphil.tables.splitting import (
     HELD,
@@ -196,10 +195,8 @@ def _clusters(survey: Survey) -> list[str]:
     texts = list(survey.keys.texts)
     _, order = shuffled(texts, 0, "cluster")  # not the order of the file
     molecules = [texts[place] for place in order.tolist()]
-    batch = run("fingerprints", molecules, {"lenient": False})
-    if batch.issues:
-        raise DataError(f"{batch.issues[0].message}; it was read a moment ago, so try again")
-    centre = similar_groups(batch.arrays["fingerprint"]).tolist()
+    _, first = np.unique(survey.keys.array(), return_index=True)
+    centre = similar_groups(survey.facts["fingerprint"][first[order]]).tolist()
     group = {molecule: molecules[place] for molecule, place in zip(molecules, centre, strict=True)}
     return [group[key] for key in survey.keys.values()]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,6 @@ from mphil.tables.assign import assign, find_domain, in_one_part, sensible_split
 from mphil.tables.audit import Duplicates, Leaks, find_duplicates, find_leaks
 from mphil.tables.duplicates import Settled, settle_duplicates
 from mphil.tables.intake import TableOptions, read_table, wanted_task
-from mphil.tables.pool import run as read_molecules
 from mphil.tables.read import Table
 from mphil.tables.roles import Roles
 from mphil.tables.splitting import Assignment
@@ -94,14 +93,6 @@ class Report:
                 notes.append(f"target {target.name!r} has {one if known else 'no label'}: nothing to learn")
         return tuple(notes)
 
-    def names(self) -> dict[int, str]:
-        """Row, counted from 0, to what the table calls it; empty without a column of names."""
-        read = self.read
-        if read.ids is None:
-            return {}
-        known = dict(zip(read.row.tolist(), read.ids.values(), strict=True))
-        return known | {bad.row: bad.name for bad in self.survey.bad}
-
     def reasons(self) -> dict[str, int]:
         """Code of a reason to the rows that were set aside for it, most frequent first."""
         return dict(Counter(row.status for row in self.survey.bad).most_common())
@@ -117,7 +108,7 @@ class Report:
             "set_aside": {
                 "rows": len(survey.bad),
                 "reasons": self.reasons(),
-                "first": [vars(bad) | {"row": bad.row + 1} for bad in survey.bad[:LISTED]],
+                "first": [asdict(bad) | {"row": bad.number} for bad in survey.bad[:LISTED]],
             },
             "merged": len(survey.merged),
             "columns": {n: {"role": r, "why": w} for n, (r, w) in self.roles.why.items()} if self.roles else {},
@@ -212,24 +203,16 @@ def check(
             sheet or "",
             task,
         )
-        read = read_table(path, options, splits, workers=workers, progress=progress)
+        read = read_table(path, options, splits, also=["fingerprint"], workers=workers, progress=progress)
         table, roles, survey = read.table, read.roles, read.survey
         settled = settle_duplicates(survey, duplicates)
         if not len(settled.survey):
             raise DataError(f"{path}: all rows contradict each other; use --duplicates keep or majority")
     found = find_duplicates(survey.keys.array(), survey.y)
     names = splits or sensible_splits(survey)
-    bits = _fingerprints(settled.survey, workers) if table else None
+    bits = settled.survey.facts.get("fingerprint")
     previews = tuple(preview(name, survey, settled, bits, date_format) for name in names)
     return Report(path, table, roles, settled.survey, survey, found, previews)
-
-
-def _fingerprints(survey: Survey, workers: int | None) -> NDArray[np.uint8] | None:
-    """(n, bytes) of the molecules; None when one of them cannot be read again."""
-    smiles = survey.keys.values()
-    batch = read_molecules("fingerprints", smiles, {"lenient": False}, workers=workers)
-    found: NDArray[np.uint8] = batch.arrays["fingerprint"]
-    return None if batch.issues else found
 
 
 def preview(

@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, NamedTuple, cast
 
+from mphil.chem.row_issue import RowIssue
 from mphil.errors import DataError, UsageError
 
 LONGEST_LINE = 4_000_000
@@ -43,19 +44,12 @@ _UNDECODED = re.compile("[\udc80-\udcff]+")
 _DELIMITERS = (",", "\t", ";", "|")
 
 
-class RowProblem(NamedTuple):
-    """Why a row cannot be used: a code for machines, a sentence for people."""
-
-    code: str
-    message: str
-
-
 class Record(NamedTuple):
     """One row as it stands in the file: the line it begins on (from 1), its cells, and what is wrong with it."""
 
     line: int
     cells: list[str]
-    problem: RowProblem | None = None
+    issue: RowIssue | None = None
 
 
 @contextmanager
@@ -178,7 +172,7 @@ def csv_records(lines: Lines, delimiter: str) -> Iterator[Record]:
             return
         except csv.Error:
             text = f"lines {first} to {reader.line_num} make one field of more than {LONGEST_FIELD:,} characters"
-            yield Record(first, [], RowProblem("open-quote", f"{text}; is a quote left open?"))
+            yield Record(first, [], RowIssue("open-quote", f"{text}; is a quote left open?"))
             continue
         blank = 0 if cells else blank + 1
         if blank > MOST_BLANK_LINES:
@@ -188,10 +182,10 @@ def csv_records(lines: Lines, delimiter: str) -> Iterator[Record]:
         if cells and lines.ended:
             # A row that ends with its line never asks for another one.
             yield Record(
-                first, cells, RowProblem("open-quote", f"the quote opened on line {first} or after never closes")
+                first, cells, RowIssue("open-quote", f"the quote opened on line {first} or after never closes")
             )
         elif any("\0" in cell for cell in cells):
-            yield Record(first, cells, RowProblem("control", "a cell holds a NUL character; remove it"))
+            yield Record(first, cells, RowIssue("control", "a cell holds a NUL character; remove it"))
         elif cells:
             yield Record(first, cells)
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from mphil.errors import UnknownName
 from mphil.tables.audit import Group, find_duplicates
-from mphil.tables.survey import BadRow, IntArray, MergedRow, Survey, without
+from mphil.tables.survey import IntArray, Survey, without
 
 Rule = Literal["keep", "drop", "majority"]
 RULES: tuple[Rule, ...] = get_args(Rule)
@@ -51,7 +51,7 @@ def settle_duplicates(survey: Survey, rule: str) -> Settled:
     found, y = find_duplicates(keys, survey.y), survey.y
     measured = np.array([target.kind == "continuous" for target in survey.targets], bool)
     contradicting = {group.rows[0] for group in found.conflicts}
-    gone: dict[int, BadRow] = {}
+    gone: dict[int, str] = {}
     merged: dict[int, int] = {}
     for group in found.groups:
         first, *others = group.rows
@@ -68,12 +68,12 @@ def settle_duplicates(survey: Survey, rule: str) -> Settled:
     removed = np.array(sorted({*gone, *merged}), np.int64)
     targets = tuple(replace(target, y=y[:, task]) for task, target in enumerate(survey.targets))
     how = "median" if measured.any() and rule == "majority" else rule
-    number, line = survey.row.tolist(), survey.line.tolist()
-    names = [""] * len(survey) if survey.ids is None else survey.ids.values()
+    merged = dict(sorted(merged.items()))
+    told = {row: f"same molecule as line {survey.line[into]}" for row, into in merged.items()}
     left = replace(
         without(replace(survey, targets=targets), removed),
-        bad=tuple(sorted([*survey.bad, *gone.values()], key=lambda bad: bad.row)),
-        merged=tuple(MergedRow(number[row], line[row], names[row], number[merged[row]]) for row in sorted(merged)),
+        bad=tuple(sorted([*survey.bad, *survey.issues("contradiction", gone)], key=lambda one: one.row)),
+        merged=dict(zip(survey.issues("merged", told), survey.row[list(merged.values())].tolist(), strict=True)),
         assumed=(*survey.assumed, *_notes(len(merged), len(found.conflicts), len(gone), how)),
     )
     return Settled(left, np.setdiff1d(np.arange(len(survey)), removed))
@@ -103,17 +103,10 @@ def _majority(y: NDArray[np.float64]) -> NDArray[np.float64]:
     return labels
 
 
-def _contradiction(survey: Survey, group: Group, rule: str) -> dict[int, BadRow]:
+def _contradiction(survey: Survey, group: Group, rule: str) -> dict[int, str]:
     lines = ", ".join(str(survey.line[row]) for row in group.rows[:5])
     why = "dropped" if rule == "drop" else "no label has a majority"
-    message = f"rows of one molecule (lines {lines}) contradict each other: {why}"
-    names = None if survey.ids is None else survey.ids.values()
-    return {
-        row: BadRow(
-            int(survey.row[row]), int(survey.line[row]), "contradiction", message, "" if names is None else names[row]
-        )
-        for row in group.rows
-    }
+    return dict.fromkeys(group.rows, f"rows of one molecule (lines {lines}) contradict each other: {why}")
 
 
 def _notes(merged: int, conflicts: int, gone: int, rule: str) -> list[str]:

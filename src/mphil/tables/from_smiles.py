@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple
 from typing import Any, Literal
 
 import numpy as np
@@ -15,7 +15,8 @@ from rdkit import rdBase
 from torch import Tensor
 
 from mphil import limits
-from mphil.chem.batch import PARTIAL
+from mphil.chem.batch import texts
+from mphil.chem.row_issue import RowIssue
 from mphil.chem.schema import SCHEMAS
 from mphil.errors import DataError, UnknownName, UsageError
 from mphil.graphs.cache import Entry, remember
@@ -24,30 +25,8 @@ from mphil.graphs.store import GraphStore, pointer
 from mphil.progress import row_bar
 from mphil.tables.pool import LOST, SMALL, Rows, run
 
-FORMAT = 1
+FORMAT = 2
 """Version of what is cached; a change of the arrays or of their meaning is a new one."""
-
-OK = "ok"
-
-
-@dataclass(frozen=True, slots=True)
-class RowStatus:
-    """What became of one input row.
-
-    Attributes:
-        row: number of the row, from 0.
-        status: `ok`, `partial` (kept, with the valence check skipped) or the code of a refusal: not in the store.
-        message: why, empty when all is well.
-    """
-
-    row: int
-    status: str
-    message: str = ""
-
-    @property
-    def kept(self) -> bool:
-        """Whether the row is in the store."""
-        return self.status in (OK, PARTIAL)
 
 
 def molecule_store(
@@ -60,7 +39,7 @@ def molecule_store(
     workers: int | None = None,
     extras: Mapping[str, ArrayLike | Tensor] | None = None,
     progress: bool = True,
-) -> tuple[GraphStore, list[RowStatus]]:
+) -> tuple[GraphStore, list[RowIssue]]:
     """Read and featurise molecules, in several processes when there are many.
 
     The graphs are kept in the cache under the hash of the SMILES and of everything else they depend on, so that the
@@ -77,12 +56,13 @@ def molecule_store(
         progress: show a bar when there is a terminal.
 
     Returns:
-        the store of the rows that could be read, whose `index` is the row number, and the status of every row.
+        the store of the rows that could be read, whose `index` is the row number, and the issues of the rows that could
+        not, or only in part.
 
     Example:
-        >>> store, rows = molecule_store(["CCO", "C C"], [1, 0])
-        >>> store.index.tolist(), [row.status for row in rows]
-        ([0], ['ok', 'whitespace'])
+        >>> store, issues = molecule_store(["CCO", "C C"], [1, 0])
+        >>> store.index.tolist(), [(issue.row, issue.status) for issue in issues]
+        ([0], [(1, 'whitespace')])
     """
     if schema not in SCHEMAS:
         raise UnknownName("feature schema", schema, SCHEMAS)
@@ -95,9 +75,10 @@ def molecule_store(
     for name, value in values.items():
         if len(value) != len(rows):
             raise DataError(f"{name} has {len(value)} rows, the SMILES are {len(rows)}; give one for each")
-    found = _ask("graphs", rows, {"schema": schema, "lenient": lenient}, workers, progress)
-    status = _statuses(len(rows), found.report)
-    kept = torch.tensor([row.row for row in status if row.kept], dtype=torch.long)
+    found = _ask("graphs", rows, {"wanted": ["graph"], "schema": schema, "lenient": lenient}, workers, progress)
+    issues = [RowIssue(*issue) for issue in found.report]
+    refused = {issue.row for issue in issues if not issue.kept}
+    kept = torch.tensor([row for row in range(len(rows)) if row not in refused], dtype=torch.long)
     if len(kept) < len(rows):
         values = {name: value[kept] for name, value in values.items()}
     store = graph_store(
@@ -109,11 +90,11 @@ def molecule_store(
         extras=values,
         smiles=[smiles[row] for row in kept.tolist()],
     )
-    return store, status
+    return store, issues
 
 
 def graph_store(arrays: Mapping[str, NDArray[Any]], schema: str, **facts: Any) -> GraphStore:
-    """The answer of a job that makes graphs as a store.
+    """Graphs that were read as a store.
 
     Args:
         arrays: `x`, `edge_index`, `edge_attr`, `n_nodes` and `n_edges` of all molecules, one behind the other.
@@ -136,6 +117,24 @@ def graph_store(arrays: Mapping[str, NDArray[Any]], schema: str, **facts: Any) -
     )
 
 
+def spelled_graphs(arrays: dict[str, NDArray[Any]], schema: str, index: NDArray[np.int64]) -> GraphStore:
+    """Graphs of molecules in their canonical spelling, without labels.
+
+    Args:
+        arrays: of rows of which the spelling and the graph were wanted.
+        schema: short name of the feature set.
+        index: (n,) number of each.
+    """
+    return graph_store(
+        arrays,
+        schema,
+        y=torch.full((len(index), 1), float("nan")),
+        env=torch.full((len(index),), -1),
+        index=torch.from_numpy(index),
+        smiles=texts(arrays, "canonical"),
+    )
+
+
 def molecule_scaffolds(
     smiles: Sequence[str], *, lenient: bool = False, workers: int | None = None, progress: bool = True
 ) -> list[str | None]:
@@ -148,29 +147,31 @@ def molecule_scaffolds(
         ['c1ccccc1', '', None]
     """
     rows = _texts(smiles)
-    found = _ask("scaffolds", rows, {"lenient": lenient}, workers, progress)
-    text, ends = found.arrays["text"].tobytes().decode("ascii"), np.cumsum(found.arrays["length"]).tolist()
-    parts = iter([text[start:end] for start, end in zip([0, *ends], ends, strict=False)])
-    return [next(parts) if row.kept else None for row in _statuses(len(rows), found.report)]
+    found = _ask("scaffolds", rows, {"wanted": ["scaffold"], "lenient": lenient}, workers, progress)
+    parts = iter(texts(found.arrays, "scaffold"))
+    issues = (RowIssue(*issue) for issue in found.report)
+    refused = {issue.row for issue in issues if not issue.kept}
+    return [None if row in refused else next(parts) for row in range(len(rows))]
 
 
-def _ask(job: str, rows: Rows, options: Mapping[str, Any], workers: int | None, progress: bool) -> Entry:
-    """The answer to a job, from the cache when it is there."""
+def _ask(kind: str, rows: Rows, options: Mapping[str, Any], workers: int | None, progress: bool) -> Entry:
+    """What is wanted of rows, from the cache when it is there."""
     if workers is not None and workers < 0:
         raise UsageError(f"workers must be 0 or more, not {workers}")
 
     def build() -> Entry:
-        with row_bar(f"reading {job}", len(rows), progress and len(rows) > SMALL) as advance:
-            batch = run(job, rows, options, workers=workers, advance=advance)
-        return Entry(batch.arrays, batch.issues, lasting=not any(issue.status in LOST for issue in batch.issues))
+        with row_bar(f"reading {kind}", len(rows), progress and len(rows) > SMALL) as advance:
+            batch = run(rows, options, workers=workers, advance=advance)
+        lasting = not any(issue.status in LOST for issue in batch.issues)
+        return Entry(batch.arrays, list(map(astuple, batch.issues)), lasting)
 
-    return build() if len(rows) <= SMALL else remember(job, _key(job, rows, options), build)
+    return build() if len(rows) <= SMALL else remember(kind, _key(rows, options), build)
 
 
-def _key(job: str, rows: Rows, options: Mapping[str, Any]) -> str:
+def _key(rows: Rows, options: Mapping[str, Any]) -> str:
     """Hash of all that an answer depends on."""
     bounds = [limits.MAX_SMILES_LENGTH, limits.MAX_ATOMS, limits.MAX_CHARGE]
-    facts = {"format": FORMAT, "rdkit": rdBase.rdkitVersion, "job": job, "options": dict(options), "limits": bounds}
+    facts = {"format": FORMAT, "rdkit": rdBase.rdkitVersion, "options": dict(options), "limits": bounds}
     if "schema" in options:
         facts["schema"] = SCHEMAS[options["schema"]].name
     encoded = [text.encode("utf-8", "surrogatepass") for text in rows]
@@ -178,13 +179,6 @@ def _key(job: str, rows: Rows, options: Mapping[str, Any]) -> str:
     sha.update(np.array([len(data) for data in encoded], "<i8").tobytes())
     sha.update(b"".join(encoded))
     return sha.hexdigest()
-
-
-def _statuses(n_rows: int, issues: Sequence[Sequence[Any]]) -> list[RowStatus]:
-    status = [RowStatus(row, OK) for row in range(n_rows)]
-    for row, code, message in issues:
-        status[row] = RowStatus(row, code, message)
-    return status
 
 
 def _texts(smiles: Sequence[str]) -> list[str]:

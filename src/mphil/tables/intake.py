@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_args
 
+from mphil.chem.batch import Fact
 from mphil.errors import DataError, UnknownName, UsageError
 from mphil.tables.assign import RULES, is_file
 from mphil.tables.read import Table, open_table
@@ -64,6 +65,7 @@ def read_table(
     options: TableOptions,
     splits: Sequence[str] = (),
     *,
+    also: Sequence[Fact] = (),
     workers: int | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> Intake:
@@ -73,6 +75,7 @@ def read_table(
         path: the table.
         options: what its owner says about it.
         splits: that will be asked for; those that are neither a rule nor a file are columns.
+        also: what is wanted of the molecules besides spelling, size and scaffold.
         workers: processes that read molecules; None chooses by the number of rows and cores.
         progress: told the number of rows read so far, now and then.
 
@@ -93,8 +96,17 @@ def read_table(
         found = f"{len(roles.targets)} columns look like labels" if roles.targets else "no single one is found"
         raise UsageError(f"--threshold needs the measured column, and {found}: name it with --target")
     test = _test_table(Path(options.test), path, roles) if options.test else None
-    reading: dict[str, Any] = {"standardised": options.standardise, "workers": workers, "progress": progress}
-    survey = survey_table(table, roles, test=test, threshold=cut, wanted=wanted_task(options.task), **reading)
+    survey = survey_table(
+        table,
+        roles,
+        test=test,
+        threshold=cut,
+        wanted=wanted_task(options.task),
+        standardised=options.standardise,
+        also=also,
+        workers=workers,
+        progress=progress,
+    )
     if not len(survey):
         first = f"; the first: {survey.bad[0].message}" if survey.bad else ""
         raise DataError(f"{path}: none of the {survey.rows:,} rows can be used{first}")

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from mphil.chem.row_issue import RowIssue
 from mphil.errors import UnknownName
-from mphil.tables.delimited import RowProblem, open_bytes
+from mphil.tables.delimited import open_bytes
 from mphil.tables.parquet import column_texts, parquet_file
 from mphil.tables.read import Table, open_table, unique_names
 from mphil.tables.roles import find_roles
@@ -27,13 +28,13 @@ class Piece:
     Attributes:
         columns: the n cells of each column: text, or an Arrow array where the file is parquet.
         smiles: (n,) the molecules as they stand.
-        problems: place in the piece to what is wrong with the row.
+        issues: place in the piece to what is wrong with the row.
         recoded: bytes that were not UTF-8.
     """
 
     columns: Sequence[Any]
     smiles: Sequence[str]
-    problems: Mapping[int, RowProblem]
+    issues: Mapping[int, RowIssue]
     recoded: int = 0
 
     def __len__(self) -> int:
@@ -69,9 +70,9 @@ class TableSource:
 
     def _text_pieces(self, rows: int) -> Iterator[Piece]:
         for chunk in self.table.chunks(rows, keep=True):
-            problems = {row - chunk.start: problem for row, problem in chunk.problems.items()}
+            issues = {row - chunk.start: issue for row, issue in chunk.issues.items()}
             columns = [chunk.columns[name] for name in self.table.columns]
-            yield Piece(columns, chunk.columns[self.column], problems, chunk.recoded)
+            yield Piece(columns, chunk.columns[self.column], issues, chunk.recoded)
 
     def _arrow_pieces(self, rows: int) -> Iterator[Piece]:
         place = self.table.columns.index(self.column)

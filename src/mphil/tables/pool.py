@@ -15,7 +15,8 @@ from functools import partial
 from queue import SimpleQueue
 from typing import Any
 
-from mphil.chem.batch import JOBS, Issue, ReadBatch, join
+from mphil.chem.batch import ReadBatch, join, read_batch
+from mphil.chem.row_issue import RowIssue
 from mphil.chem.worker import receive, send
 from mphil.limits import ROW_SECONDS, WORKER_SECONDS
 from mphil.system import cores
@@ -36,7 +37,6 @@ Rows = Sequence[str]
 
 
 def run(
-    job: str,
     rows: Rows,
     options: Mapping[str, Any],
     *,
@@ -46,16 +46,15 @@ def run(
     """Have all rows read; the answer does not depend on the number of workers.
 
     Args:
-        job: one of `JOBS`.
         rows: SMILES.
-        options: keyword arguments of the job.
+        options: keyword arguments of `read_batch`.
         workers: processes; 0 does the work in this one, None chooses by the number of rows.
         advance: called with the number of rows of each batch that is done, in order.
     """
     if workers is None:
         workers = cores() if len(rows) > SMALL else 0
     with WorkerPool(min(workers, -(-len(rows) // CHUNK))) as pool:
-        return pool.begin(job, rows, options).finish(advance)
+        return pool.begin(rows, options).finish(advance)
 
 
 @dataclass(frozen=True)
@@ -87,7 +86,7 @@ class WorkerPool(AbstractContextManager["WorkerPool"]):
 
     Example:
         >>> with WorkerPool(0) as pool:
-        ...     pool.begin("scaffolds", ["CCO", "C C"], {"lenient": False}).finish().issues[0].status
+        ...     pool.begin(["CCO", "C C"], {"wanted": ["size"]}).finish().issues[0].status
         'whitespace'
     """
 
@@ -98,19 +97,19 @@ class WorkerPool(AbstractContextManager["WorkerPool"]):
             self._free.put(worker)
         self._threads = ThreadPoolExecutor(max(1, workers))
 
-    def begin(self, job: str, rows: Rows, options: Mapping[str, Any]) -> Work:
+    def begin(self, rows: Rows, options: Mapping[str, Any]) -> Work:
         """Have rows read; returns at once, and without workers begins when the answer is asked for."""
         # An empty batch is the answer to no rows at all, and says what arrays there are.
         chunks = [rows[first : first + CHUNK] for first in range(0, len(rows), CHUNK)] or [rows]
         sizes = [len(chunk) for chunk in chunks]
         if not self._members:
-            return Work([partial(JOBS[job], chunk, **options) for chunk in chunks], sizes)
-        return Work([self._threads.submit(self._work, job, chunk, options).result for chunk in chunks], sizes)
+            return Work([partial(read_batch, chunk, **options) for chunk in chunks], sizes)
+        return Work([self._threads.submit(self._work, chunk, options).result for chunk in chunks], sizes)
 
-    def _work(self, job: str, chunk: Rows, options: Mapping[str, Any]) -> ReadBatch:
+    def _work(self, chunk: Rows, options: Mapping[str, Any]) -> ReadBatch:
         worker = self._free.get()
         try:
-            return _read(worker, job, chunk, options)
+            return _read(worker, chunk, options)
         finally:
             self._free.put(worker)
 
@@ -120,15 +119,15 @@ class WorkerPool(AbstractContextManager["WorkerPool"]):
         self._threads.shutdown(cancel_futures=True)
 
 
-def _read(worker: ReadingWorker, job: str, rows: Rows, options: Mapping[str, Any]) -> ReadBatch:
+def _read(worker: ReadingWorker, rows: Rows, options: Mapping[str, Any]) -> ReadBatch:
     """Have a batch read; if its process is lost, find the row that is to blame by halving."""
     try:
-        return worker.ask(job, rows, options)
+        return worker.ask(rows, options)
     except Lost as loss:
         if len(rows) == 1:
-            return ReadBatch(JOBS[job]([], **options).arrays, [Issue(0, loss.status, LOST[loss.status])])
+            return ReadBatch(read_batch([], **options).arrays, [RowIssue(loss.status, LOST[loss.status])])
     halves = rows[: len(rows) // 2], rows[len(rows) // 2 :]
-    return join([_read(worker, job, half, options) for half in halves], [len(half) for half in halves])
+    return join([_read(worker, half, options) for half in halves], [len(half) for half in halves])
 
 
 class Lost(Exception):
@@ -146,12 +145,12 @@ class ReadingWorker:
         self._process: subprocess.Popen[bytes] | None = None
         self._closed = False
 
-    def ask(self, job: str, rows: Rows, options: Mapping[str, Any]) -> ReadBatch:
+    def ask(self, rows: Rows, options: Mapping[str, Any]) -> ReadBatch:
         """Have a batch read.
 
         Raises:
             Lost: the process ended, or did not answer in time.
-            RuntimeError: the process cannot be started, the job is faulty, or this worker was closed.
+            RuntimeError: the process cannot be started, the options are faulty, or this worker was closed.
         """
         process = self._process = self._process or _start()
         if self._closed:
@@ -166,7 +165,7 @@ class ReadingWorker:
         timer = threading.Timer(WORKER_SECONDS + ROW_SECONDS * len(rows), dismiss)
         timer.start()
         try:
-            send(_pipe(process.stdin), {"job": job, "smiles": list(rows), "options": dict(options)})
+            send(_pipe(process.stdin), {"smiles": list(rows), "options": dict(options)})
             message, arrays = receive(_pipe(process.stdout))
         except (OSError, EOFError, ValueError):  # ValueError: `close` closed the pipe under our hands
             _end(process)
@@ -176,7 +175,7 @@ class ReadingWorker:
             timer.cancel()
         if "fault" in message:
             raise RuntimeError(f"reading molecules failed in another process:\n{message['fault']}")
-        return ReadBatch(arrays, [Issue(*issue) for issue in message["issues"]])
+        return ReadBatch(arrays, [RowIssue(*issue) for issue in message["issues"]])
 
     def close(self) -> None:
         """End the process; a batch it is at work on is given up."""

@@ -8,11 +8,11 @@ from itertools import count, islice
 from pathlib import Path
 from typing import Literal
 
+from mphil.chem.row_issue import RowIssue
 from mphil.errors import DataError, UnknownName, UsageError
 from mphil.tables.delimited import (
     Lines,
     Record,
-    RowProblem,
     csv_records,
     find_delimiter,
     open_lines,
@@ -42,7 +42,7 @@ class Chunk:
         start: number of the first row, from 0.
         columns: name to its (n_rows,) cells as text; an empty text is a missing value.
         lines: (n_rows,) the line of the file each row begins on, from 1; the record's number where there are no lines.
-        problems: row number to what is wrong, for rows that cannot be read as they stand; their cells are empty,
+        issues: row number to what is wrong, for rows that cannot be read as they stand; their cells are empty,
             unless they were asked for.
         recoded: bytes that were not UTF-8 and were read as Windows-1252.
     """
@@ -50,7 +50,7 @@ class Chunk:
     start: int
     columns: Mapping[str, Sequence[str]]
     lines: Sequence[int]
-    problems: Mapping[int, RowProblem]
+    issues: Mapping[int, RowIssue]
     recoded: int = 0
 
     def __len__(self) -> int:
@@ -197,7 +197,7 @@ def _open_delimited(path: Path, encoding: str, head: bytes, suffix: str) -> Tabl
         first = next(csv_records(lines, delimiter), None)
     if first is None or not first.cells or "\0" in "".join(first.cells):
         raise DataError(
-            f"{path}: the first row cannot be read{': ' + first.problem.message if first and first.problem else ''}"
+            f"{path}: the first row cannot be read{': ' + first.issue.message if first and first.issue else ''}"
         )
     if len(first.cells) > MOST_COLUMNS:
         raise DataError(f"{path}: {len(first.cells):,} columns, at most {MOST_COLUMNS:,} are read")
@@ -264,8 +264,12 @@ def _chunked(source: Iterator[Record], table: Table, rows: int, wanted: tuple[st
     start = 0
     for batch in _batches(records, rows):
         cells = dict(zip(table.columns, zip(*(record.cells for record in batch), strict=True), strict=True))
-        problems = {start + i: record.problem for i, record in enumerate(batch) if record.problem}
-        yield Chunk(start, {name: cells[name] for name in wanted}, [record.line for record in batch], problems)
+        issues = {
+            row: replace(record.issue, row=row, line=record.line)
+            for row, record in enumerate(batch, start)
+            if record.issue
+        }
+        yield Chunk(start, {name: cells[name] for name in wanted}, [record.line for record in batch], issues)
         start += len(batch)
 
 
@@ -288,11 +292,11 @@ def _fitted(record: Record, width: int, keep: bool) -> Record:
     cells = record.cells
     while len(cells) > width and not cells[-1]:
         cells = cells[:-1]  # spreadsheets leave delimiters after the last cell
-    if record.problem is None and len(cells) == width:
+    if record.issue is None and len(cells) == width:
         return Record(record.line, cells)
-    problem = record.problem or RowProblem("ragged", f"{len(cells)} cells where the table has {width} columns")
+    issue = record.issue or RowIssue("ragged", f"{len(cells)} cells where the table has {width} columns")
     kept = cells[:width] if keep else []
-    return Record(record.line, kept + [""] * (width - len(kept)), problem)
+    return Record(record.line, kept + [""] * (width - len(kept)), issue)
 
 
 def _open_xlsx(path: Path, wanted: str) -> Table:

@@ -102,7 +102,7 @@ def find_roles(
     sample = next(table.chunks(SAMPLE), None)
     if sample is None:
         raise DataError(f"{table.path}: there is a header and nothing below it")
-    whole = [i for i in range(len(sample)) if i not in sample.problems]
+    whole = [i for i in range(len(sample)) if i not in sample.issues]
     looks = {name: _look([cells[i] for i in whole]) for name, cells in sample.columns.items()}
     why: dict[str, tuple[Role, str]] = {name: (role, "as you said") for name, role in told.items()}
     if not smiles:

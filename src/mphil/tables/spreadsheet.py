@@ -7,6 +7,7 @@ import io
 from collections.abc import Iterable, Sequence
 from typing import Any, TextIO
 
+from mphil.chem.row_issue import RowIssue
 from mphil.tables.labels import as_number
 
 _STARTS = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
@@ -43,6 +44,13 @@ def csv_text(rows: Iterable[Sequence[object]]) -> str:
     text = io.StringIO()
     csv_writer(text).writerows([harmless(cell) if isinstance(cell, str) else cell for cell in row] for row in rows)
     return text.getvalue()
+
+
+def issue_table(issues: Sequence[RowIssue], *, named: bool) -> str:
+    """Rows and what became of them, as CSV; `named` adds what the table calls them."""
+    header = ["row", "line", *(["id"] if named else []), "status", "message"]
+    rows = ([one.number, one.line, *([one.id] if named else []), one.status, one.message] for one in issues)
+    return csv_text([header, *rows])
 
 
 class _PlainEnds:

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 
 from rdkit import Chem, rdBase
 
+from mphil.chem.row_issue import RowIssue
 from mphil.errors import DataError
-from mphil.tables.delimited import Lines, Record, RowProblem
+from mphil.tables.delimited import Lines, Record
 
 LONGEST_RECORD = 20_000
 MOST_CHARACTERS = 4_000_000
@@ -52,14 +53,13 @@ def sdf_records(lines: Lines, properties: list[str]) -> Iterator[Record]:
     for first, block in _blocks(lines):
         if block is None:
             text = f"the structure that begins on line {first} has more lines or characters than we read"
-            problem = RowProblem("structure", text)
-            yield Record(first, [""] * (2 + len(properties)), problem)
+            yield Record(first, [""] * (2 + len(properties)), RowIssue("structure", text))
             continue
         end = next((i + 1 for i, line in enumerate(block) if line.startswith("M  END")), len(block))
         values = _property_values(block[end:])
-        smiles, problem_found = _structure_smiles("\n".join(block[:end]), first)
+        smiles, issue = _structure_smiles("\n".join(block[:end]), first)
         title = block[0].strip()
-        yield Record(first, [smiles, title, *(values.get(name, "") for name in properties)], problem_found)
+        yield Record(first, [smiles, title, *(values.get(name, "") for name in properties)], issue)
 
 
 def _blocks(lines: Lines) -> Iterator[tuple[int, list[str] | None]]:
@@ -92,7 +92,7 @@ def _property_values(lines: list[str]) -> dict[str, str]:
     return {name: "\n".join(text) for name, text in values.items()}
 
 
-def _structure_smiles(block: str, line: int) -> tuple[str, RowProblem | None]:
+def _structure_smiles(block: str, line: int) -> tuple[str, RowIssue | None]:
     try:
         with rdBase.BlockLogs():
             mol = Chem.MolFromMolBlock(block)
@@ -101,6 +101,4 @@ def _structure_smiles(block: str, line: int) -> tuple[str, RowProblem | None]:
         smiles = ""
     if smiles:
         return smiles, None
-    return "", RowProblem(
-        "structure", f"RDKit cannot read the structure that begins on line {line}; check the mol block"
-    )
+    return "", RowIssue("structure", f"RDKit cannot read the structure that begins on line {line}; check the mol block")

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
+from mphil.chem.batch import Fact, ReadBatch, join, texts
+from mphil.chem.row_issue import OK, RowIssue
 from mphil.chem.standardise import CHARGES, FRAGMENTS
-from mphil.tables.delimited import RowProblem
-from mphil.tables.from_smiles import RowStatus
+from mphil.graphs.store import GraphStore
+from mphil.tables.from_smiles import spelled_graphs
 from mphil.tables.labels import Coded, Target
 from mphil.tables.pool import run
 from mphil.tables.read import ROWS, Chunk, Table
@@ -24,41 +27,19 @@ CELLS, MOST_ROWS = 2_000_000, 32_768
 """Size of a chunk: large enough that starting processes for it pays, small enough for any memory."""
 
 
+DESCRIBED: tuple[Fact, ...] = ("spelling", "size", "scaffold")
+"""What is wanted of every molecule."""
+
+FACTS = ("fingerprint", "counts", "descriptors")
+"""Arrays with a row for each molecule that a survey keeps when they are wanted."""
+
+
 class Described(NamedTuple):
-    """A molecule in three facts, and what standardisation changed about it, as bits."""
+    """A molecule in three facts."""
 
     canonical: str
     size: int
     scaffold: str
-    changed: int = 0
-
-
-@dataclass(frozen=True)
-class BadRow:
-    """A row that was set aside.
-
-    Attributes:
-        row: its number, from 0.
-        line: the line of the file it begins on, from 1.
-        status: code of the reason.
-        message: the reason.
-        name: what the table calls it, if anything.
-    """
-
-    row: int
-    line: int
-    status: str
-    message: str
-    name: str = ""
-
-
-class MergedRow(NamedTuple):
-    """A row that was merged: its number, line and name, and the number of the row it was merged into."""
-
-    row: int
-    line: int
-    name: str
-    into: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,7 +62,9 @@ class Survey:
         external: (n,) which rows come from an external test set; None without one.
         reading: how molecules were read: keyword arguments of `survey_table`.
         assumed: how cells were understood that could be meant otherwise, in sentences.
-        merged: rows that were merged into another row of the same molecule.
+        graphs: the n graphs of molecules in their canonical spelling, without labels; None when they were not wanted.
+        facts: what else was wanted of the molecules, a row each: `fingerprint`, and `counts` and `descriptors`.
+        merged: rows that were merged, and the number of the row of the same molecule that each went into.
     """
 
     rows: int
@@ -93,13 +76,15 @@ class Survey:
     targets: tuple[Target, ...]
     domains: dict[str, Coded] = field(default_factory=dict)
     part: Coded | None = None
-    bad: tuple[BadRow, ...] = ()
+    bad: tuple[RowIssue, ...] = ()
     recoded: int = 0
     ids: Coded | None = None
     external: NDArray[np.bool_] | None = None
     reading: Mapping[str, Any] = field(default_factory=dict)
     assumed: tuple[str, ...] = ()
-    merged: tuple[MergedRow, ...] = ()
+    merged: Mapping[RowIssue, int] = field(default_factory=dict)
+    graphs: GraphStore | None = None
+    facts: Mapping[str, NDArray[Any]] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.row)
@@ -116,12 +101,20 @@ class Survey:
         columns = [above_median(target.y) if target.kind == "continuous" else target.y for target in self.targets]
         return np.stack(columns, axis=1) if columns else np.empty((len(self), 0))
 
-    def statuses(self) -> Iterator[RowStatus]:
-        """One status for every row that came in, in order."""
-        known = {bad.row: (bad.status, bad.message) for bad in self.bad}
-        known |= {one.row: ("merged", f"same molecule as row {one.into + 1}") for one in self.merged}
-        for row in range(self.rows):
-            yield RowStatus(row, *known.get(row, ("ok",)))
+    @property
+    def names(self) -> list[str]:
+        """(n,) what the table calls each usable row; empty texts without such a column."""
+        return [""] * len(self) if self.ids is None else self.ids.values()
+
+    def issues(self, status: str, messages: Mapping[int, str]) -> list[RowIssue]:
+        """Something to say of some of the usable rows, by their positions."""
+        row, line, names = self.row, self.line, self.names
+        return [RowIssue(status, told, int(row[at]), int(line[at]), names[at]) for at, told in messages.items()]
+
+    def statuses(self) -> list[RowIssue]:
+        """What became of every row that came in, in order."""
+        usable = self.issues(OK, dict.fromkeys(range(len(self)), ""))
+        return sorted([*usable, *self.bad, *self.merged], key=lambda one: one.row)
 
 
 def above_median(y: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -139,10 +132,11 @@ def survey_table(
     threshold: Threshold | None = None,
     wanted: Wanted = "",
     standardised: bool = False,
+    also: Sequence[Fact] = (),
     workers: int | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> Survey:
-    """Read a table once, from its first row to its last.
+    """Read a table once, from its first row to its last, and every molecule of it once.
 
     Args:
         table: the table.
@@ -152,19 +146,21 @@ def survey_table(
         threshold: makes classes of the targets, which are measurements.
         wanted: whether the targets are classes or measurements; by what they look like when empty.
         standardised: molecules are standardised first.
+        also: what is wanted of the molecules besides spelling, size and scaffold.
         workers: processes that read molecules; 0 works in this one, None chooses by the number of rows and cores.
         progress: told the number of rows read so far, after every chunk.
     """
     gathered = _Gathered(roles, threshold, wanted)
+    reading = {"wanted": [*DESCRIBED, *also], "definite": True, "standardised": standardised}
     for source in (table, test) if test else (table,):
         gathered.begin(source)
         for chunk in source.chunks(max(ROWS, min(MOST_ROWS, CELLS // len(roles.used))), gathered.columns):
-            gathered.add(
-                chunk, describe(chunk.columns[roles.smiles], workers, standardised=standardised, definite=True)
-            )
+            cells = enumerate(chunk.columns[roles.smiles], chunk.start)
+            rows = ["" if row in chunk.issues else cell.strip() for row, cell in cells]
+            gathered.add(chunk, run(rows, reading, workers=workers))
             if progress:
                 progress(gathered.rows)
-    return replace(gathered.finish(), reading={"standardised": standardised})
+    return replace(gathered.finish(run([], reading)), reading={"standardised": standardised})
 
 
 class _Gathered:
@@ -175,12 +171,12 @@ class _Gathered:
         self.rows = self.recoded = self.start = 0
         self.columns: tuple[str, ...] = ()
         self.test: Table | None = None
-        self.row, self.line, self.size = array("q"), array("q"), array("q")
+        self.row, self.line = array("q"), array("q")
         self.keys, self.scaffold, self.part, self.ids = Coded(), Coded(), Coded(), Coded()
         self.labels = {name: Coded() for name in roles.targets}
         self.domains = {name: Coded() for name in roles.domains}
-        self.bad: list[BadRow] = []
-        self.changed = {FRAGMENTS: 0, CHARGES: 0}
+        self.bad: list[RowIssue] = []
+        self.batches: list[ReadBatch] = []
 
     def begin(self, table: Table) -> None:
         """The rows that follow are those of this table; the second one is the external test set."""
@@ -191,27 +187,23 @@ class _Gathered:
         self.columns = tuple(name for name in self.roles.used if name in known)
         self.start = self.rows
 
-    def add(self, chunk: Chunk, described: Sequence[Described | RowProblem]) -> None:
+    def add(self, chunk: Chunk, batch: ReadBatch) -> None:
+        self.batches.append(batch)
         self.recoded += chunk.recoded
         self.rows += len(chunk)
         good = []
         called = chunk.columns.get(self.roles.id or "")
-        for i, (line, found) in enumerate(zip(chunk.lines, described, strict=True)):
+        refused = {issue.row: issue for issue in batch.issues}
+        for i, line in enumerate(chunk.lines):
             row = self.start + chunk.start + i
-            problem = chunk.problems.get(chunk.start + i) or (found if isinstance(found, RowProblem) else None)
-            if problem:
+            if issue := chunk.issues.get(chunk.start + i) or refused.get(i):
                 where = f"{self.test.path.name}: " if self.test else ""
                 name = "" if called is None else called[i].strip()
-                self.bad.append(BadRow(row, line, problem.code, where + problem.message, name))
-            elif isinstance(found, Described):
+                self.bad.append(RowIssue(issue.status, where + issue.message, row, line, name))
+            else:
                 good.append(i)
                 self.row.append(row)
                 self.line.append(line)
-                self.size.append(found.size)
-                self.keys.add(found.canonical)
-                self.scaffold.add(found.scaffold)
-                for bit in self.changed:
-                    self.changed[bit] += bool(found.changed & bit)
         for name, labels in self.labels.items():
             labels.extend(chunk.columns[name][i].strip() for i in good)
         for column, values in (*self.domains.items(), (self.roles.part, self.part), (self.roles.id, self.ids)):
@@ -219,40 +211,47 @@ class _Gathered:
                 cells = chunk.columns.get(column)
                 values.extend("" if cells is None else cells[i].strip() for i in good)
 
-    def finish(self) -> Survey:
+    def finish(self, nothing: ReadBatch) -> Survey:
+        """What was gathered; `nothing` is the answer to no rows."""
+        arrays = join([nothing, *self.batches], [0] * (1 + len(self.batches))).arrays
+        self.batches.clear()
+        self.keys.extend(texts(arrays, "canonical"))
+        self.scaffold.extend(texts(arrays, "scaffold"))
         read = [read_cells(name, labels, self.threshold, self.wanted) for name, labels in self.labels.items()]
         targets = tuple(target for target, _ in read)
         row, line = np.array(self.row, np.int64), np.array(self.line, np.int64)
         strange = {position: target.name for target in reversed(targets) for position in target.strange}
-        names = self.ids.values() if self.roles.id else [""] * len(row)
-        bad = [
-            BadRow(int(row[at]), int(line[at]), "label", f"its {name!r} is text in a column of numbers", names[at])
-            for at, name in strange.items()
-        ]
         survey = Survey(
             self.rows,
             row,
             line,
             self.keys,
-            np.array(self.size, np.int64),
+            arrays["size"],
             self.scaffold,
             targets,
             self.domains,
             self.part if self.roles.part else None,
-            tuple(sorted([*self.bad, *bad], key=lambda one: one.row)),
+            tuple(self.bad),
             self.recoded,
             self.ids if self.roles.id else None,
             row >= self.start if self.test else None,
-            assumed=(*(note for _, notes in read for note in notes), *self._changes()),
+            assumed=(*(note for _, notes in read for note in notes), *_changes(arrays["changed"])),
+            graphs=spelled_graphs(arrays, "good", np.arange(len(row))) if "x" in arrays else None,
+            facts={name: arrays[name] for name in FACTS if name in arrays},
         )
-        return without(survey, np.array(sorted(strange), np.int64)) if strange else survey
+        if not strange:
+            return survey
+        told = {at: f"its {name!r} is text in a column of numbers" for at, name in strange.items()}
+        bad = sorted([*self.bad, *survey.issues("label", told)], key=lambda one: one.row)
+        return replace(without(survey, np.array(sorted(strange), np.int64)), bad=tuple(bad))
 
-    def _changes(self) -> list[str]:
-        fragments, charges = self.changed[FRAGMENTS], self.changed[CHARGES]
-        if not fragments and not charges:
-            return []
-        told = f"{fragments:,} rows reduced to the largest organic fragment, {charges:,} neutralised"
-        return [f"molecules were standardised: {told} (--no-standardise leaves them as they are)"]
+
+def _changes(changed: NDArray[np.uint8]) -> list[str]:
+    fragments, charges = (int(((changed & bit) > 0).sum()) for bit in (FRAGMENTS, CHARGES))
+    if not fragments and not charges:
+        return []
+    told = f"{fragments:,} rows reduced to the largest organic fragment, {charges:,} neutralised"
+    return [f"molecules were standardised: {told} (--no-standardise leaves them as they are)"]
 
 
 def without(survey: Survey, positions: IntArray) -> Survey:
@@ -277,30 +276,20 @@ def without(survey: Survey, positions: IntArray) -> Survey:
         part=None if survey.part is None else kept(survey.part),
         ids=None if survey.ids is None else kept(survey.ids),
         external=None if survey.external is None else survey.external[keep],
+        graphs=None if survey.graphs is None else survey.graphs.select(torch.from_numpy(keep)),
+        facts={name: values[keep] for name, values in survey.facts.items()},
     )
 
 
-def describe(
-    smiles: Sequence[str], workers: int | None = None, *, standardised: bool = False, definite: bool = False
-) -> list[Described | RowProblem]:
-    """Canonical SMILES, heavy atoms and scaffold of each row, standardised or as it is, or why there are none.
+def describe(smiles: Sequence[str], workers: int | None = None) -> list[Described | RowIssue]:
+    """Canonical SMILES, heavy atoms and scaffold of each row, or why there are none.
 
     Args:
         smiles: the rows.
         workers: processes that read them; None chooses by the number of rows.
-        standardised: as `mphil train --standardise` does.
-        definite: refuse wildcards and dative bonds, as a prediction does.
     """
-    options = {"lenient": False, "standardised": standardised, "definite": definite}
-    batch = run("facts", [text.strip() for text in smiles], options, workers=workers)
-    refused = {issue.row: RowProblem(issue.status, issue.message) for issue in batch.issues}
-    canonical, scaffold = (
-        _texts(batch.arrays[name], batch.arrays[f"{name}_length"]) for name in ("canonical", "scaffold")
-    )
-    found = map(Described, canonical, batch.arrays["size"].tolist(), scaffold, batch.arrays["changed"].tolist())
+    batch = run([text.strip() for text in smiles], {"wanted": DESCRIBED}, workers=workers)
+    refused = {issue.row: issue for issue in batch.issues}
+    sizes, scaffolds = batch.arrays["size"].tolist(), texts(batch.arrays, "scaffold")
+    found = map(Described, texts(batch.arrays, "canonical"), sizes, scaffolds)
     return [refused[row] if row in refused else next(found) for row in range(len(smiles))]
-
-
-def _texts(codes: NDArray[np.uint8], length: IntArray) -> Iterator[str]:
-    text, ends = codes.tobytes().decode("ascii"), np.cumsum(length).tolist()
-    return (text[start:end] for start, end in zip([0, *ends], ends, strict=False))

@@ -113,8 +113,8 @@ class TestExternalTest:
         assert not inside & outside
         assert len(inside) == 85
         assert len(data.split.ood_val) >= 10
-        assert [(bad.row, bad.line) for bad in read.issues] == [(113, 25)]
-        assert read.issues[0].message.startswith("t.csv: ")
+        assert [(bad.row, bad.line) for bad in read.survey.bad] == [(113, 25)]
+        assert read.survey.bad[0].message.startswith("t.csv: ")
 
     def test_refusals(self, tmp_path):
         path, test = self.files(tmp_path)

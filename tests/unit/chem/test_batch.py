@@ -5,47 +5,63 @@ import pytest
 from rdkit import Chem
 
 from mphil.chem import batch as batch_module
-from mphil.chem.batch import Issue, ReadBatch, fact_batch, graph_batch, join, molecule_batch, read_rows, scaffold_batch
+from mphil.chem.batch import ARRAYS, ReadBatch, join, read_batch, read_rows, texts
+from mphil.chem.row_issue import RowIssue
 from mphil.chem.worker import answer, receive, send
 from mphil.testing.graphs import MOLECULES
 
 ROWS = ["CCO", "C C", "c1ccccc1C", "", "O=C1O[Al]23(OC1=O)(OC(=O)C(=O)O2)OC(=O)C(=O)O3", "C"]
 
+WHOLE = {"wanted": ["spelling", "graph", "fingerprint"], "definite": True}
+"""What a prediction asks for."""
+
+
+def graphs(rows, **options):
+    return read_batch(rows, wanted=["graph"], **options)
+
 
 def test_every_row_is_a_molecule_or_an_issue():
-    batch = graph_batch(ROWS, schema="good", lenient=False)
+    batch = graphs(ROWS)
     assert batch.arrays["n_nodes"].tolist() == [3, 7, 1]
     assert [(issue.row, issue.status) for issue in batch.issues] == [(1, "whitespace"), (3, "empty"), (4, "valence")]
     assert all(issue.message for issue in batch.issues)
 
 
 def test_lenient_rows_are_kept_and_recorded():
-    batch = graph_batch(ROWS, schema="good", lenient=True)
+    batch = graphs(ROWS, lenient=True)
     assert batch.arrays["n_nodes"].tolist() == [3, 7, 19, 1]
     assert (4, "partial") in [(issue.row, issue.status) for issue in batch.issues]
 
 
 def test_open_molecules_and_arrows_have_a_status_of_their_own_where_an_answer_is_wanted():
     rows = ["*C", "CCO", "C[2*]", "[NH3]->[Fe]", "[Fe]<-[NH3]", "C[R1]", "[Fe]"]
-    batch = molecule_batch(rows, schema="good")
+    batch = read_batch(rows, **WHOLE)
     found = {issue.row: issue.status for issue in batch.issues}
     assert found == {0: "wildcard", 2: "wildcard", 3: "dative", 4: "dative", 5: "wildcard"}
     assert batch.arrays["n_nodes"].tolist() == [3, 1]
-    assert {issue.row for issue in graph_batch(rows, schema="good", lenient=False).issues} == {5}
-    assert fact_batch(rows, lenient=False, definite=True).issues == batch.issues
+    assert {issue.row for issue in graphs(rows).issues} == {5}
+    assert read_batch(rows, wanted=["spelling", "size"], definite=True).issues == batch.issues
 
 
 def test_scaffolds_end_to_end():
-    batch = scaffold_batch(["Cc1ccccc1", "CC", "C C", "C1CC1"], lenient=False)
-    assert batch.arrays["text"].tobytes() == b"c1ccccc1C1CC1"
-    assert batch.arrays["length"].tolist() == [8, 0, 5]
+    batch = read_batch(["Cc1ccccc1", "CC", "C C", "C1CC1"], wanted=["scaffold"])
+    assert batch.arrays["scaffold"].tobytes() == b"c1ccccc1C1CC1"
+    assert batch.arrays["scaffold_length"].tolist() == [8, 0, 5]
+    assert texts(batch.arrays, "scaffold") == ["c1ccccc1", "", "C1CC1"]
+
+
+@pytest.mark.parametrize("wanted", [[], ["size"], ["spelling", "scaffold"], ["graph", "features"], list(ARRAYS)])
+@pytest.mark.parametrize("rows", [[], ROWS])
+def test_what_is_wanted_is_what_comes(wanted, rows):
+    batch = read_batch(rows, wanted=wanted)
+    assert batch.arrays.keys() == {name for fact in wanted for name in ARRAYS[fact]}
 
 
 @pytest.mark.parametrize("cut", [0, 1, 3, 6])
 @pytest.mark.parametrize("schema", ["good", "drugood"])
 def test_joined_batches_are_one_batch(cut, schema):
-    whole = graph_batch(ROWS, schema=schema, lenient=True)
-    parts = [graph_batch(part, schema=schema, lenient=True) for part in (ROWS[:cut], ROWS[cut:])]
+    whole = graphs(ROWS, schema=schema, lenient=True)
+    parts = [graphs(part, schema=schema, lenient=True) for part in (ROWS[:cut], ROWS[cut:])]
     joined = join(parts, [cut, len(ROWS) - cut])
     assert joined.issues == whole.issues
     for name, array in whole.arrays.items():
@@ -79,24 +95,24 @@ def test_a_frame_that_is_cut_off_is_no_frame():
 
 
 def test_a_fault_of_ours_travels_back_as_text():
-    message, arrays = answer({"job": "graphs", "smiles": ["C"], "options": {"schema": "none", "lenient": False}})
+    message, arrays = answer({"smiles": ["C"], "options": {"wanted": ["graph"], "schema": "none"}})
     assert "KeyError" in message["fault"]
     assert not arrays
 
 
 def test_issues_of_empty_batches_keep_their_rows():
     empty = ReadBatch({"length": np.empty(0, np.int64)}, [])
-    full = ReadBatch({"length": np.array([1])}, [Issue(1, "empty", "there is nothing in it")])
+    full = ReadBatch({"length": np.array([1])}, [RowIssue("empty", "there is nothing in it", 1)])
     assert join([empty, full, empty, full], [2, 2, 3, 2]).issues == [
-        Issue(3, "empty", "there is nothing in it"),
-        Issue(8, "empty", "there is nothing in it"),
+        RowIssue("empty", "there is nothing in it", 3),
+        RowIssue("empty", "there is nothing in it", 8),
     ]
 
 
 class TestMolecules:
     def test_the_graph_is_that_of_the_canonical_spelling(self):
-        found = molecule_batch(["OCC", "C C", "C(C)O", "[H]OCC"], schema="good")
-        plain = graph_batch(["CCO"] * 3, schema="good", lenient=False)
+        found = read_batch(["OCC", "C C", "C(C)O", "[H]OCC"], **WHOLE)
+        plain = graphs(["CCO"] * 3)
         assert found.arrays["canonical"].tobytes() == b"CCO" * 3
         assert found.arrays["canonical_length"].tolist() == [3, 3, 3]
         for name, array in plain.arrays.items():
@@ -108,11 +124,11 @@ class TestMolecules:
     def test_a_spelling_that_cannot_be_read_again_is_an_issue_of_its_row(self, monkeypatch):
         true = batch_module.MolToSmiles
         monkeypatch.setattr(batch_module, "MolToSmiles", lambda mol: "C1CC" if mol.GetNumAtoms() == 2 else true(mol))
-        found = molecule_batch(["C C", "CC", "CCO", "", "CN"], schema="good")
+        found = read_batch(["C C", "CC", "CCO", "", "CN"], **{**WHOLE, "wanted": list(ARRAYS)})
         expected = [(0, "whitespace"), (1, "syntax"), (3, "empty"), (4, "syntax")]
         assert [(issue.row, issue.status) for issue in found.issues] == expected
         assert found.arrays["canonical"].tobytes() == b"CCO"
-        assert found.arrays["n_nodes"].tolist() == [3]
+        assert found.arrays["n_nodes"].tolist() == found.arrays["size"].tolist() == [3]
 
 
 def counted_reads(rows, monkeypatch, **options):
@@ -121,7 +137,7 @@ def counted_reads(rows, monkeypatch, **options):
     real = Chem.MolFromSmiles
     with monkeypatch.context() as patch:
         patch.setattr(Chem, "MolFromSmiles", lambda text, *given: read.append(text) or real(text, *given))
-        return molecule_batch(rows, schema="good", **options), read
+        return read_batch(rows, **WHOLE, **options), read
 
 
 @pytest.mark.parametrize("standardised", [False, True])
@@ -137,9 +153,9 @@ def test_a_canonical_row_is_read_once(monkeypatch, standardised):
 def test_reading_once_or_twice_gives_the_same_arrays(standardised):
     rows = [*MOLECULES, "OCC", "C(=O)(O)[C@@H](N)C", "C/C=C\\C", "C C", "F/C=C/F"]
     with pytest.MonkeyPatch.context() as patch:
-        once = molecule_batch(rows, schema="good", standardised=standardised)
+        once = read_batch(rows, **WHOLE, standardised=standardised)
         patch.setattr(batch_module, "_read_again", lambda mols, spellings, same: read_rows(spellings, lenient=False))
-        twice = molecule_batch(rows, schema="good", standardised=standardised)
+        twice = read_batch(rows, **WHOLE, standardised=standardised)
     assert once.issues == twice.issues
     for name, array in twice.arrays.items():
         assert once.arrays[name].tobytes() == array.tobytes(), name

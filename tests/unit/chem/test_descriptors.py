@@ -5,7 +5,7 @@ import time
 import numpy as np
 import pytest
 
-from mphil.chem.batch import descriptor_batch, molecule_batch
+from mphil.chem.batch import read_batch
 from mphil.chem.descriptors import COUNTS, DESCRIPTORS, FEATURES, LARGEST, NAME, descriptors, morgan_counts
 from mphil.chem.parse import parse_smiles
 
@@ -33,13 +33,12 @@ def test_strange_molecules_have_finite_numbers():
 
 
 def test_the_spelling_does_not_matter():
-    found = molecule_batch(["OCC", "C(C)O"], schema="good", features=True).arrays
+    found = read_batch(["OCC", "C(C)O"], wanted=["spelling", "features"]).arrays
     assert (found["counts"][0] == found["counts"][1]).all()
     assert (found["descriptors"][0] == found["descriptors"][1]).all()
-    alone = descriptor_batch(["CCO"], lenient=False).arrays
+    alone = read_batch(["CCO"], wanted=["features"]).arrays
     assert (alone["counts"] == found["counts"][:1]).all()
     assert (alone["descriptors"] == found["descriptors"][:1]).all()
-    assert "counts" not in molecule_batch(["OCC"], schema="good").arrays
 
 
 def test_counts_count():

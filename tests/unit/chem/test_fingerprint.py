@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from rdkit import Chem
 from rdkit.Chem import rdFingerprintGenerator
 
-from mphil.chem.batch import fingerprint_batch
+from mphil.chem.batch import read_batch
 from mphil.chem.fingerprint import NAME, morgan_fingerprints
 from mphil.chem.parse import parse_lenient, parse_smiles
 from mphil.tables.pool import run
@@ -63,8 +63,8 @@ def test_the_name_tells_what_it_is():
 @pytest.mark.parametrize("workers", [0, 1])
 def test_as_a_job_of_other_processes(workers):
     rows = [*SMILES, "C C", ALUMINIUM]
-    found = run("fingerprints", rows, {"lenient": True}, workers=workers)
+    found = run(rows, {"wanted": ["fingerprint"], "lenient": True}, workers=workers)
     assert [issue.status for issue in found.issues] == ["whitespace", "partial"]
     mols = [parse_lenient(smiles)[0] for smiles in rows if smiles != "C C"]
     assert (found.arrays["fingerprint"] == morgan_fingerprints(mols)).all()
-    assert (fingerprint_batch(rows, lenient=False).arrays["fingerprint"] == found.arrays["fingerprint"][:-1]).all()
+    assert (read_batch(rows, wanted=["fingerprint"]).arrays["fingerprint"] == found.arrays["fingerprint"][:-1]).all()

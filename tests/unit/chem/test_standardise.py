@@ -3,7 +3,7 @@
 import pytest
 from rdkit import Chem
 
-from mphil.chem.batch import molecule_batch
+from mphil.chem.batch import read_batch
 from mphil.chem.standardise import CHARGES, FRAGMENTS, standardise
 from tests.products import molecules
 
@@ -46,7 +46,7 @@ def test_once_is_enough_and_the_writing_does_not_matter():
 
 def test_a_batch_as_it_is_or_standardised():
     rows = ["[Na+].CC(=O)[O-]", "C C", "CCO"]
-    plain, made = (molecule_batch(rows, schema="good", standardised=wanted) for wanted in (False, True))
+    plain, made = (read_batch(rows, wanted=["spelling", "graph"], standardised=wanted) for wanted in (False, True))
     assert plain.arrays["n_nodes"].tolist() == [5, 3]
     assert plain.arrays["changed"].tolist() == [0, 0]
     assert made.arrays["n_nodes"].tolist() == [4, 3]

@@ -193,9 +193,15 @@ class TestReading:
         assert rows.names == ["a", "b"]
         assert read_rows(tmp_path / "t.csv", predictor, name="batch").names == ["x", "y"]
         write_report(predictor, rows, tmp_path / "why", progress=False)
-        assert [row["id"] for row in table(tmp_path / "why" / report.MOLECULES)] == ["a", "b"]
+        told = [(row["row"], row["line"], row["id"]) for row in table(tmp_path / "why" / report.MOLECULES)]
+        assert told == [("1", "2", "a"), ("2", "3", "b")]
         assert {row["id"] for row in table(tmp_path / "why" / report.SUBSTRUCTURES)} == {"a"}
         assert "<h3>a: " in (tmp_path / "why" / report.PAGE).read_text()
+
+    def test_rows_without_a_name_are_called_by_their_line(self, predictor, tmp_path):
+        (tmp_path / "t.csv").write_text('molecule,note\n\nCCO,"a\nb"\nCCN,"a\nb"\n')
+        assert read_rows(tmp_path / "t.csv", predictor).called == ["line 3", "line 5"]
+        assert RowsToExplain(["CCO", "CCN"], "").called == ["row 1", "row 2"]
 
     def test_limit(self, predictor, tmp_path):
         (tmp_path / "t.csv").write_text("smiles\nCCO\nCCN\nCCC\n")

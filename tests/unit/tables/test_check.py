@@ -160,7 +160,7 @@ def test_command(assay, tmp_path):
     assert [row["row"] for row in listed] == [str(number) for number in range(1, 69)]
     middle = ["ok"] * 59 + ["contradiction", "merged"]
     assert [row["status"] for row in listed] == ["contradiction", *middle, *BAD.values(), "ragged"]
-    assert listed[61]["message"] == "same molecule as row 2"
+    assert listed[61]["message"] == "same molecule as line 3"
 
 
 def test_command_as_json(assay):
@@ -211,13 +211,16 @@ def test_names_are_told_with_the_rows(tmp_path):
     lines = [f"cmp-{i},{smiles},{i % 2}" for i, smiles in enumerate(GOOD)]
     path.write_text("\n".join(["id,smiles,y", *lines, "cmp-x,C C,1", f"cmp-y,{GOOD[0]},0"]) + "\n")
     report = check(path)
-    assert [bad.name for bad in report.survey.bad] == ["cmp-x"]
+    assert [bad.id for bad in report.survey.bad] == ["cmp-x"]
     assert "cmp-x" in check_page(report)
     assert "cmp-0, cmp-y" in check_page(report)
     ended = call("check", path, "--rows", tmp_path / "rows.csv")
     assert "cmp-x" in ended.out
     with (tmp_path / "rows.csv").open(newline="") as file:
-        assert [row["id"] for row in csv.DictReader(file)][-2:] == ["cmp-x", "cmp-y"]
+        last = [(row["row"], row["line"], row["id"]) for row in csv.DictReader(file)][-2:]
+    count = len(GOOD)
+    assert last == [(f"{count + 1}", f"{count + 2}", "cmp-x"), (f"{count + 2}", f"{count + 3}", "cmp-y")]
+    assert json.loads(call("check", path, "--json").out)["set_aside"]["first"][0]["id"] == "cmp-x"
     with pytest.raises(UnknownName, match="column of a.csv 'idd'"):
         check(path, id="idd")
 

@@ -36,7 +36,7 @@ def test_rows_that_agree_are_merged(rule):
     made = settled(rule, "abab", [1, 0, 1, NAN], [NAN, 1, 0, 1])
     assert made.row.tolist() == [0, 1]
     np.testing.assert_array_equal(made.y, [[1, 0], [0, 1]])
-    assert [tuple(one) for one in made.merged] == [(2, 4, "", 0), (3, 5, "", 1)]
+    assert [(one.row, one.line, into) for one, into in made.merged.items()] == [(2, 4, 0), (3, 5, 1)]
     assert (made.assumed, made.bad) == (("2 rows merged into another row of the same molecule",), ())
 
 

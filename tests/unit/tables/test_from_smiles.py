@@ -1,5 +1,6 @@
 import csv
 import logging
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ import mphil.tables.pool as pool
 from mphil.chem.featurize import DRUGOOD, GOOD, featurize
 from mphil.chem.parse import parse_smiles
 from mphil.errors import DataError, UnknownName, UsageError
-from mphil.tables.from_smiles import RowStatus, molecule_scaffolds, molecule_store
+from mphil.tables.from_smiles import molecule_scaffolds, molecule_store
 
 GOOD_ROWS = ["CCO", "c1ccccc1C", "C[C@H](N)C(=O)O", "F/C=C/Br", "[Na+].[Cl-]", "O"]
 BAD_ROWS = {"C C": "whitespace", "": "empty", "CC\u0421": "not-ascii", "C(": "syntax", "[CH9]": "valence"}
@@ -54,10 +55,10 @@ def test_the_store_holds_the_features_of_the_molecules():
 @settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_rows_in_are_rows_out(rows):
     y, env = np.arange(len(rows), dtype=float), np.arange(len(rows)) * 10
-    store, status = molecule_store(rows, y, env=env, extras={"weight": y * 2})
-    assert [row.row for row in status] == list(range(len(rows)))
-    assert [row.status for row in status] == [BAD_ROWS.get(text, "ok") for text in rows]
-    assert all(bool(row.message) != row.kept for row in status)
+    store, issues = molecule_store(rows, y, env=env, extras={"weight": y * 2})
+    expected = [(row, BAD_ROWS[text]) for row, text in enumerate(rows) if text in BAD_ROWS]
+    assert [(issue.row, issue.status) for issue in issues] == expected
+    assert all(issue.message and not issue.kept for issue in issues)
     kept = [row for row, text in enumerate(rows) if text not in BAD_ROWS]
     assert store.index.tolist() == kept
     assert store.y[:, 0].tolist() == kept
@@ -67,19 +68,18 @@ def test_rows_in_are_rows_out(rows):
 
 
 def test_what_is_no_text_is_an_empty_row():
-    store, status = molecule_store(["CC", None, float("nan"), 7], [1, 2, 3, 4])
-    assert [row.status for row in status] == ["ok", "empty", "empty", "empty"]
+    store, issues = molecule_store(["CC", None, float("nan"), 7], [1, 2, 3, 4])
+    assert [(issue.row, issue.status) for issue in issues] == [(1, "empty"), (2, "empty"), (3, "empty")]
     assert store.y.tolist() == [[1.0]]
 
 
 def test_lenient_rows_are_kept_and_recorded():
-    store, status = molecule_store(["C", ALUMINIUM], [0, 1])
-    assert status[1].status == "valence"
+    store, (issue,) = molecule_store(["C", ALUMINIUM], [0, 1])
+    assert (issue.row, issue.status, issue.kept) == (1, "valence", False)
     assert len(store) == 1
-    store, status = molecule_store(["C", ALUMINIUM], [0, 1], lenient=True)
-    assert status[0] == RowStatus(0, "ok")
-    assert status[1].status == "partial"
-    assert "valence" in status[1].message
+    store, (issue,) = molecule_store(["C", ALUMINIUM], [0, 1], lenient=True)
+    assert (issue.row, issue.status, issue.kept) == (1, "partial", True)
+    assert "valence" in issue.message
     assert store.n_nodes.tolist() == [1, 19]
 
 
@@ -159,11 +159,11 @@ def test_few_rows_are_not_kept(cache):
 
 @pytest.mark.usefixtures("nothing_is_small")
 def test_a_timeout_is_not_kept(monkeypatch, cache):
-    lost = molecules.run("graphs", ["C", ""], {"schema": "good", "lenient": False}, workers=0)
-    lost.issues[0] = lost.issues[0]._replace(status="timeout")
+    lost = molecules.run(["C", ""], {"wanted": ["graph"]}, workers=0)
+    lost.issues[0] = replace(lost.issues[0], status="timeout")
     monkeypatch.setattr(molecules, "run", lambda *args, **options: lost)
     _, status = molecule_store(["C", "CC"], None)
-    assert [row.status for row in status] == ["ok", "timeout"]
+    assert [(issue.row, issue.status) for issue in status] == [(1, "timeout")]
     assert not [path for path in cache.rglob("*") if path.is_file() and path.name != ".lock"]
 
 

@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 
 import mphil.tables.pool as pool
+from mphil.chem.batch import ARRAYS
 from mphil.tables.pool import ReadingWorker, WorkerPool, run
 
 ROWS = ["CCO", "C C", "c1ccccc1", "", "[CH9]", "C[C@H](N)C(=O)O", "O"] * 30
-OPTIONS = {"schema": "good", "lenient": False}
+OPTIONS = {"wanted": ["graph"]}
 
 
 def assert_same(one, other):
@@ -24,11 +25,11 @@ def small_chunks(monkeypatch):
 
 
 @pytest.mark.usefixtures("small_chunks")
-@pytest.mark.parametrize(("job", "options"), [("graphs", OPTIONS), ("scaffolds", {"lenient": True})])
-def test_processes_give_the_same_bits_in_the_same_order(job, options):
+@pytest.mark.parametrize("options", [OPTIONS, {"wanted": list(ARRAYS), "lenient": True}])
+def test_processes_give_the_same_bits_in_the_same_order(options):
     done: list[int] = []
-    alone = run(job, ROWS, options, workers=0)
-    together = run(job, ROWS, options, workers=2, advance=done.append)
+    alone = run(ROWS, options, workers=0)
+    together = run(ROWS, options, workers=2, advance=done.append)
     assert_same(together, alone)
     assert sum(done) == len(ROWS)
     assert len(done) == -(-len(ROWS) // 16)
@@ -36,7 +37,7 @@ def test_processes_give_the_same_bits_in_the_same_order(job, options):
 
 def test_no_rows():
     for workers in (0, 2):
-        batch = run("graphs", [], OPTIONS, workers=workers)
+        batch = run([], OPTIONS, workers=workers)
         assert batch.issues == []
         assert batch.arrays["x"].shape == (0, 9)
 
@@ -73,7 +74,7 @@ def deadly(monkeypatch):
 @pytest.mark.usefixtures("deadly", "small_chunks")
 def test_a_row_that_kills_its_process_is_the_only_one_lost():
     rows = ["CCO"] * 5 + ["CCCCl"] + ["CC", "C C"]
-    batch = run("graphs", rows, OPTIONS, workers=1)
+    batch = run(rows, OPTIONS, workers=1)
     assert [(issue.row, issue.status) for issue in batch.issues] == [(5, "crash"), (7, "whitespace")]
     assert batch.arrays["n_nodes"].tolist() == [3] * 5 + [2]
 
@@ -81,7 +82,7 @@ def test_a_row_that_kills_its_process_is_the_only_one_lost():
 @pytest.mark.usefixtures("deadly")
 def test_a_row_that_never_ends_is_the_only_one_lost(monkeypatch):
     monkeypatch.setattr(pool, "WORKER_SECONDS", 1.0)
-    batch = run("graphs", ["CCO", "CCCBr", "CC"], OPTIONS, workers=1)
+    batch = run(["CCO", "CCCBr", "CC"], OPTIONS, workers=1)
     assert [(issue.row, issue.status) for issue in batch.issues] == [(1, "timeout")]
     assert batch.arrays["n_nodes"].tolist() == [3, 2]
 
@@ -94,12 +95,12 @@ def test_a_process_that_does_not_start_is_an_error_and_not_a_bad_row(monkeypatch
         lambda command, **options: true([command[0], "-c", "raise SystemExit('no such luck')"], **options),
     )
     with pytest.raises(RuntimeError, match="no such luck"):
-        run("graphs", ROWS, OPTIONS, workers=1)
+        run(ROWS, OPTIONS, workers=1)
 
 
 def test_a_fault_of_ours_is_an_error_and_not_a_bad_row():
     with pytest.raises(RuntimeError, match="KeyError"):
-        run("graphs", ROWS, {"schema": "none", "lenient": False}, workers=1)
+        run(ROWS, {"wanted": ["graph"], "schema": "none"}, workers=1)
 
 
 def test_giving_up_ends_the_processes(deadly):
@@ -110,7 +111,7 @@ def test_giving_up_ends_the_processes(deadly):
         raise GiveUp
 
     with pytest.raises(GiveUp):
-        run("graphs", ["C"] * pool.CHUNK + ["CCCBr"] * pool.CHUNK * 3, OPTIONS, workers=2, advance=advance)
+        run(["C"] * pool.CHUNK + ["CCCBr"] * pool.CHUNK * 3, OPTIONS, workers=2, advance=advance)
     assert deadly
     assert all(process.poll() is not None for process in deadly)
 
@@ -119,16 +120,16 @@ def test_a_closed_worker_starts_nothing():
     worker = ReadingWorker()
     worker.close()
     with pytest.raises(RuntimeError, match="closed"):
-        worker.ask("graphs", ["C"], OPTIONS)
+        worker.ask(["C"], OPTIONS)
 
 
 @pytest.mark.usefixtures("small_chunks")
 def test_a_pool_answers_again_and_again_in_any_order(deadly):
-    expected = run("graphs", ROWS[:50], OPTIONS, workers=0)
+    expected = run(ROWS[:50], OPTIONS, workers=0)
     with WorkerPool(2) as processes:
-        works = [processes.begin("graphs", ROWS[:50], OPTIONS) for _ in range(3)]
+        works = [processes.begin(ROWS[:50], OPTIONS) for _ in range(3)]
         for work in reversed(works):
             assert_same(work.finish(), expected)
-        assert_same(processes.begin("graphs", [], OPTIONS).finish(), run("graphs", [], OPTIONS, workers=0))
+        assert_same(processes.begin([], OPTIONS).finish(), run([], OPTIONS, workers=0))
         assert len(deadly) == 2
     assert all(process.poll() is not None for process in deadly)

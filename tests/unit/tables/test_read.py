@@ -37,7 +37,7 @@ def all_rows(path, **options):
         assert chunk.start == len(rows)
         rows += zip(*chunk.columns.values(), strict=True)
         lines += chunk.lines
-        problems |= {row: problem.code for row, problem in chunk.problems.items()}
+        problems |= {row: issue.status for row, issue in chunk.issues.items()}
     return rows, lines, problems
 
 
@@ -197,7 +197,7 @@ def test_a_nul_character_costs_its_row(tmp_path, row, place):
     file.write_text("\n".join(["smiles,y,name", *rows]) + "\n")
     chunks = list(open_table(file).chunks())
     assert sum(map(len, chunks)) == 6000
-    found = {number: problem.code for chunk in chunks for number, problem in chunk.problems.items()}
+    found = {number: issue.status for chunk in chunks for number, issue in chunk.issues.items()}
     assert found == {place: "control"}
 
 
@@ -206,7 +206,7 @@ def test_a_nul_character_in_a_short_table_costs_its_row(tmp_path):
     file.write_bytes(b"smiles,y\nCCO,1\nC\0C,0\n")
     (chunk,) = open_table(file).chunks()
     assert chunk.columns["smiles"] == ("CCO", "")
-    assert list(chunk.problems) == [1]
+    assert list(chunk.issues) == [1]
 
 
 class TestRefused:
@@ -317,7 +317,7 @@ def test_a_structure_of_too_many_characters(tmp_path, monkeypatch):
     path = tmp_path / "x.sdf"
     path.write_text("long\n" + "C" * 600 + "\n" + "C" * 600 + "\n$$$$\nshort\n\n\n$$$$\n")
     (chunk,) = open_table(path).chunks()
-    assert [problem.message for problem in chunk.problems.values()] == [
+    assert [issue.message for issue in chunk.issues.values()] == [
         "the structure that begins on line 1 has more lines or characters than we read",
         "RDKit cannot read the structure that begins on line 5; check the mol block",
     ]

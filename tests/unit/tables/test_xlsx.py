@@ -52,7 +52,7 @@ def test_cells_as_text(tmp_path):
         "day": ["2015-06-09", ""],
         "id": ["00012", "true"],
     }
-    assert (list(chunk.lines), chunk.problems) == ([2, 4], {})
+    assert (list(chunk.lines), chunk.issues) == ([2, 4], {})
     assert [len(part) for part in table.chunks(1)] == [1, 1]
 
 

@@ -24,7 +24,7 @@ def read_features(smiles: Sequence[str], *, workers: int | None = None) -> Molec
     if workers is None and usable_cores() == 1:
         workers = 0
     with row_bar("descriptors", len(smiles), len(smiles) > SMALL) as advance:
-        batch = run("descriptors", list(smiles), {"lenient": False}, workers=workers, advance=advance)
+        batch = run(list(smiles), {"wanted": ["features"]}, workers=workers, advance=advance)
     if batch.issues:
         raise DataError(f"{batch.issues[0].message}; it was read a moment ago, so try again")
     return MoleculeFeatures.of(batch.arrays)

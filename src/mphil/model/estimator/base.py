@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
+from mphil.chem.row_issue import OK
 from mphil.model.bundle import Bundle, write_bundle
 from mphil.model.committee.kinds import TREE_KINDS
 from mphil.model.estimator.gather import gather, know_rows
@@ -20,10 +21,9 @@ from mphil.model.estimator.inputs import InputError, OnBad, groups_of, read_rows
 from mphil.model.estimator.labels import Labels
 from mphil.model.predictor import Predictions, Predictor
 from mphil.model.product import Prepared, assemble, choosing_part
-from mphil.model.product.build import by_recipe, fingerprints_of
+from mphil.model.product.build import by_recipe
 from mphil.model.product.members import Trained, check_members, train_members, train_trees
 from mphil.model.product.tree_runs import tree_config
-from mphil.tables.from_smiles import OK
 from mphil.training.run import Run, execute
 from mphil.training.settings import merge
 
@@ -88,14 +88,14 @@ class GraphEstimator(BaseEstimator):  # type: ignore[misc]
             self._check_settings()
             rows = read_rows(X)
             labels = self._read_labels(y, len(rows))
-            known = know_rows(rows)
+            known = know_rows(rows, features=bool(self.members) or self.method in TREE_KINDS)
             tell({one.row: one.message for one in known.issues}, len(rows), self.on_bad, "they are left out", depth=2)
             domains = groups_of(groups, len(rows))
             own = gather(rows, known, labels, domains, share=self.validation, seed=self.seed)
             prepared = self._prepared(own)
             with _own_random_numbers():
                 run, trained = self._train(prepared)
-                bundle = assemble(prepared, run, fingerprints_of(prepared.data), {self.method: {}}, {}, trained)
+                bundle = assemble(prepared, run, prepared.fingerprints, {self.method: {}}, {}, trained)
                 self.predictor_ = Predictor(bundle, device=self.device)
         self.bundle_: Bundle = bundle
         self._know(labels)
@@ -140,11 +140,12 @@ class GraphEstimator(BaseEstimator):  # type: ignore[misc]
         """The run of the first network, if there is one, and all models, if one network is not all."""
         config, data = prepared.config, prepared.data
         if self.method in TREE_KINDS:
-            return None, train_trees(self.method, config, data, None)
+            return None, train_trees(self.method, config, data, prepared.features, None)
         run = execute(config, data, None)
         if not self.members:
             return run, None
-        return run, train_members(config, data, run, None, members=self.members, rule=prepared.rule)
+        features = prepared.features
+        return run, train_members(config, data, features, run, None, members=self.members, rule=prepared.rule)
 
     def _prepared(self, own: Any) -> Prepared:
         """The data with the full settings, as `mphil.model.product` prepares those of a file."""

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from mphil.benchmarks.label_table import molecule_benchmark
 from mphil.benchmarks.own_data import ENCODER, OwnData
+from mphil.chem.batch import texts
+from mphil.chem.row_issue import RowIssue
 from mphil.graphs.store import GraphStore
 from mphil.model.estimator.holdout import hold_out
 from mphil.model.estimator.inputs import InputError, Rows
 from mphil.model.estimator.labels import Labels
-from mphil.tables.from_smiles import RowStatus, molecule_store
+from mphil.tables.from_smiles import spelled_graphs
 from mphil.tables.labels import Coded
+from mphil.tables.pool import run
 from mphil.tables.splitting import order_domains
-from mphil.tables.survey import BadRow, Described, Survey, describe
+from mphil.tables.survey import DESCRIBED, FACTS, Survey
 
 SOURCE = "data in Python"
 """What stands where a bundle names the file it was trained on."""
@@ -32,31 +37,37 @@ class Known:
         keys: (n,) what each is: for molecules the canonical SMILES.
         size: (n,) atoms or nodes.
         scaffold: (n,) of molecules, else None.
+        graphs: the n graphs, without labels.
+        facts: what else is known of molecules, as in `Survey`.
         issues: the other rows.
     """
 
-    row: list[int]
+    row: NDArray[np.int64]
     keys: list[str]
-    size: list[int]
+    size: NDArray[np.int64]
     scaffold: list[str] | None
-    issues: tuple[BadRow, ...] = ()
+    graphs: GraphStore
+    facts: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    issues: tuple[RowIssue, ...] = ()
 
 
-def know_rows(rows: Rows) -> Known:
-    """Read the rows, without their graphs."""
+def know_rows(rows: Rows, *, features: bool = False) -> Known:
+    """Read the rows; `features` are wanted where there will be trees."""
     if rows.kind == "graphs":
-        everything = range(len(rows))
-        sizes = [int(graph.num_nodes or 0) for graph in rows.values]
-        return Known(list(everything), [str(row) for row in everything], sizes, None)
-    found = list(enumerate(describe(rows.values, definite=True)))
-    good = [(row, one) for row, one in found if isinstance(one, Described)]
-    bad = [BadRow(row, row + 1, one.code, one.message) for row, one in found if not isinstance(one, Described)]
+        store = replace(rows.store(), smiles=None)
+        number = np.arange(len(rows))
+        return Known(number, list(map(str, number)), store.n_nodes.numpy(), None, store)
+    wanted = [*DESCRIBED, "graph", "fingerprint", *(["features"] if features else [])]
+    batch = run([text.strip() for text in rows.values], {"wanted": wanted, "definite": True})
+    number, arrays = np.setdiff1d(np.arange(len(rows)), [issue.row for issue in batch.issues]), batch.arrays
     return Known(
-        row=[row for row, _ in good],
-        keys=[one.canonical for _, one in good],
-        size=[one.size for _, one in good],
-        scaffold=[one.scaffold for _, one in good],
-        issues=tuple(bad),
+        row=number,
+        keys=texts(arrays, "canonical"),
+        size=arrays["size"],
+        scaffold=texts(arrays, "scaffold"),
+        graphs=spelled_graphs(arrays, "good", number),
+        facts={name: arrays[name] for name in FACTS if name in arrays},
+        issues=tuple(replace(issue, line=issue.number) for issue in batch.issues),
     )
 
 
@@ -78,21 +89,19 @@ def gather(
     Raises:
         InputError: too few rows are left.
     """
-    row = np.array(known.row, np.int64)
-    y = labels.y[row]
+    row = known.row
     if len(row) < 4:
         raise InputError(f"{len(row)} row(s) can be used, and no training can be checked with fewer than 4")
-    store, statuses = _store(rows, known, y)
     if groups is not None:
-        split, domains = "groups", [groups[one] for one in known.row]
+        split, domains = "groups", [groups[one] for one in row.tolist()]
     elif known.scaffold is not None:
         split, domains = "scaffold", known.scaffold
     else:
-        split, domains = "size", [str(size) for size in known.size]
+        split, domains = "size", [str(size) for size in known.size.tolist()]
     rank = {value: number for number, value in enumerate(order_domains(domains))}
     made = molecule_benchmark(
-        replace(store, index=torch.from_numpy(row)),
-        statuses,
+        replace(known.graphs, y=torch.from_numpy(labels.y[row]).float(), index=torch.from_numpy(row)),
+        (),
         hold_out(domains, known.keys, labels.strata(row), share, seed),
         np.array([rank[value] for value in domains], np.int64),
         task=labels.task,
@@ -106,25 +115,14 @@ def gather(
         row=row,
         line=row + 1,
         keys=_coded(known.keys),
-        size=np.array(known.size, np.int64),
+        size=known.size,
         scaffold=None if known.scaffold is None else _coded(known.scaffold),
         targets=labels.targets(row),
         bad=known.issues,
+        facts=known.facts,
     )
     benchmark = replace(made, name="own-data", classes=labels.names if labels.task.kind != "multitask" else ())
-    return OwnData(benchmark, survey, "smiles" if rows.kind == "molecules" else "", known.issues)
-
-
-def _store(rows: Rows, known: Known, y: np.ndarray) -> tuple[GraphStore, list[RowStatus]]:
-    """The graphs of the usable rows; molecules in their canonical spelling."""
-    if rows.kind == "graphs":
-        store = replace(rows.store(), y=torch.from_numpy(y).float(), smiles=None)
-        return store, [RowStatus(row, "ok") for row in known.row]
-    store, statuses = molecule_store(known.keys, y)
-    lost = [status for status in statuses if not status.kept]
-    if lost:
-        raise InputError(f"row {known.row[lost[0].row]}: {lost[0].message}; leave this molecule out")
-    return store, statuses
+    return OwnData(benchmark, survey, "smiles" if rows.kind == "molecules" else "")
 
 
 def _coded(texts: Sequence[str]) -> Coded:

@@ -15,6 +15,7 @@ import torch
 from numpy.typing import NDArray
 
 from mphil.chem.novelty import Seen
+from mphil.chem.row_issue import OK
 from mphil.errors import UsageError
 from mphil.graphs.loader import Loader
 from mphil.graphs.store import GraphStore
@@ -29,8 +30,7 @@ from mphil.model.predictor.graphs import as_graphs
 from mphil.model.predictor.members import Members
 from mphil.model.predictor.predictions import Floats, Numbers, Predictions
 from mphil.model.predictor.promises import Shift, with_coverage
-from mphil.model.predictor.reading import JOB, Molecules, as_molecules, cleaned
-from mphil.tables.from_smiles import OK
+from mphil.model.predictor.reading import Molecules, as_molecules, cleaned
 from mphil.tables.pool import run
 from mphil.trust.neighbours import most_similar
 from mphil.trust.ood import VERDICTS
@@ -150,8 +150,8 @@ class Predictor:
         if graphs is not None and graphs.smiles is None:
             raise UsageError("this bundle takes molecules, and these graphs carry no SMILES; give the SMILES")
         rows = cleaned(cast("Sequence[str]", given if graphs is None else graphs.smiles))
-        job, options = self.reading
-        return self.answer(as_molecules(run(job, rows, options, workers=workers), len(rows), options["schema"]))
+        options = self.reading
+        return self.answer(as_molecules(run(rows, options, workers=workers), len(rows), options["schema"]))
 
     def adapt(self, smiles: Sequence[str]) -> Predictor:
         """The same model for molecules that are drawn like these: its answers also have weighted conformal sets.
@@ -170,8 +170,8 @@ class Predictor:
         return twin
 
     @property
-    def reading(self) -> tuple[str, dict[str, Any]]:
-        """The job, and its options, that reads rows of SMILES as they were read in training (see `data.pool`)."""
+    def reading(self) -> dict[str, Any]:
+        """How rows of SMILES are read as in training: keyword arguments of `mphil.chem.batch.read_batch`."""
         reading = self.bundle.config.molecules
         if reading is None:
             raise UsageError(
@@ -179,8 +179,9 @@ class Predictor:
                 "BUNDLE FOLDER) or in Python (load(BUNDLE).predict(graphs)); `mphil evaluate BUNDLE` scores it on the "
                 "graphs of its benchmark"
             )
-        options = {"schema": reading.features, "standardised": reading.standardised != "none"}
-        return JOB, options | ({"features": True} if self.has_trees else {})
+        wanted = ["spelling", "graph", "fingerprint", *(["features"] if self.has_trees else [])]
+        standardised = reading.standardised != "none"
+        return {"wanted": wanted, "schema": reading.features, "definite": True, "standardised": standardised}
 
     @property
     def has_trees(self) -> bool:
@@ -190,8 +191,8 @@ class Predictor:
 
     def read(self, smiles: Sequence[str]) -> Molecules:
         """Molecules as in training, in this process: canonical spelling, graph, fingerprint."""
-        rows, (job, options) = cleaned(smiles), self.reading
-        return as_molecules(run(job, rows, options, workers=0), len(rows), options["schema"])
+        rows, options = cleaned(smiles), self.reading
+        return as_molecules(run(rows, options, workers=0), len(rows), options["schema"])
 
     def answer(self, molecules: Molecules) -> Predictions:
         """Answer about molecules that were read."""
@@ -210,7 +211,6 @@ class Predictor:
         nearest[kept], similarity[kept] = place, alike
         changed = np.zeros(molecules.rows, bool)
         changed[kept] = molecules.changed > 0
-        _, options = self.reading
         names = references.names
         spelling = dict(zip(kept.tolist(), molecules.store.smiles or (), strict=True))
         return replace(
@@ -223,7 +223,7 @@ class Predictor:
             similarity=similarity,
             nearest_name=None if names is None else ["" if place < 0 else names[place] for place in nearest.tolist()],
             reason=self._reasons(answers.domain, spelling, nearest, similarity),
-            changed=changed if options["standardised"] else None,
+            changed=changed if self.reading["standardised"] else None,
         )
 
     @cached_property

@@ -6,16 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
-from mphil.chem.batch import Issue, ReadBatch
+from mphil.chem.batch import ReadBatch
+from mphil.chem.row_issue import RowIssue
 from mphil.graphs.store import GraphStore
 from mphil.model.committee.features import MoleculeFeatures
-from mphil.tables.from_smiles import graph_store
-
-JOB = "molecules"
-"""What the processes that read rows are asked for."""
+from mphil.tables.from_smiles import spelled_graphs
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,7 +33,7 @@ class Molecules:
     kept: NDArray[np.int64]
     store: GraphStore
     fingerprints: NDArray[np.uint8]
-    issues: Sequence[Issue]
+    issues: Sequence[RowIssue]
     changed: NDArray[np.uint8]
     features: MoleculeFeatures | None = None
 
@@ -47,7 +44,7 @@ def cleaned(smiles: Sequence[object]) -> list[str]:
 
 
 def as_molecules(batch: ReadBatch, rows: int, features: str) -> Molecules:
-    """The answer to the job `molecules` as a graph store.
+    """Rows of which spelling, graph and fingerprint were wanted.
 
     Args:
         batch: the answer.
@@ -56,14 +53,6 @@ def as_molecules(batch: ReadBatch, rows: int, features: str) -> Molecules:
     """
     refused = {issue.row for issue in batch.issues}
     kept = np.array([row for row in range(rows) if row not in refused], np.int64)
-    text, ends = batch.arrays["canonical"].tobytes().decode("ascii"), np.cumsum(batch.arrays["canonical_length"])
-    store = graph_store(
-        batch.arrays,
-        features,
-        y=torch.full((len(kept), 1), float("nan")),
-        env=torch.full((len(kept),), -1),
-        index=torch.from_numpy(kept),
-        smiles=[text[start:end] for start, end in zip([0, *ends[:-1].tolist()], ends.tolist(), strict=False)],
-    )
+    store = spelled_graphs(batch.arrays, features, kept)
     trees = MoleculeFeatures.of(batch.arrays) if "counts" in batch.arrays else None
     return Molecules(rows, kept, store, batch.arrays["fingerprint"], batch.issues, batch.arrays["changed"], trees)

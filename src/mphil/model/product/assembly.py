@@ -21,6 +21,8 @@ from mphil.model.bundle import Bundle, BundleConfig, MoleculeReading, References
 from mphil.model.bundle.contents import Score
 from mphil.model.bundle.folder import trust_values, weights_digest
 from mphil.model.bundle.held_out import HeldOut
+from mphil.model.committee.features import MoleculeFeatures
+from mphil.model.committee.reading import read_features
 from mphil.model.predictor.asking import Outputs, best_score, distance
 from mphil.model.predictor.core import Predictor
 from mphil.model.product.fitting import fit_trust, measure
@@ -58,6 +60,19 @@ class Prepared:
     data: Benchmark
     config: RunConfig
     rule: Rule
+
+    @property
+    def fingerprints(self) -> NDArray[np.uint8] | None:
+        """(n, bytes) of all molecules, as they were read with the file; None for graphs."""
+        return self.own.survey.facts.get("fingerprint")
+
+    @property
+    def features(self) -> MoleculeFeatures | None:
+        """What trees split on, read with the file if a committee was announced, and now if not; None for graphs."""
+        facts, smiles = self.own.survey.facts, self.data.store.smiles
+        if "counts" in facts:
+            return MoleculeFeatures.of(facts)
+        return None if smiles is None else read_features(smiles)
 
     @property
     def domains(self) -> int | None:
@@ -216,7 +231,7 @@ def _bundle_config(prepared: Prepared, run: Run | None) -> BundleConfig:
         "file": split.provenance["file"],
         "rows": own.survey.rows,
         "graphs": len(data.store),
-        "set_aside": len(own.issues),
+        "set_aside": len(own.survey.bad),
         "split": split.provenance["split"],
         "parts": split.sizes,
         "labels": {part: counts.get("labels", []) for part, counts in parts.items()},

@@ -32,11 +32,10 @@ from mphil.model.product.members import (
     train_members,
     train_trees,
 )
-from mphil.model.product.place import ISSUES, PARTS, held, issue_table, parts_table
+from mphil.model.product.place import ISSUES, PARTS, held, parts_table
 from mphil.model.product.tree_runs import tree_config
 from mphil.progress import row_bar
-from mphil.tables.pool import SMALL
-from mphil.tables.pool import run as read_molecules
+from mphil.tables.spreadsheet import issue_table
 from mphil.training.metrics import score
 from mphil.training.run import Run, execute
 from mphil.training.settings import Wanted, merge, resolve
@@ -82,23 +81,24 @@ class Product:
         }
 
 
-def prepare(wanted: Wanted, *, selection: str = "") -> Prepared:
+def prepare(wanted: Wanted, *, selection: str = "", members: int = 0) -> Prepared:
     """Read and split a file, choose settings by its size, and refuse what cannot be trained.
 
     Args:
         wanted: what the user set, as merged from all layers; the section `benchmark` holds the arguments of `own_data`.
         selection: the part that chooses the epoch, `ood_val` or `id_val`; when empty, the first that can.
+        members: networks of the committee that will be trained, so that what its trees need is read with the file.
     """
+    kind = dict(wanted.get("method", {})).get("name", METHOD)
     given = dict(wanted.get("benchmark", {}))
     given.pop("name", None)
     args = check_arguments(own_data, given, "benchmark own-data")
-    own = read_own_data(**table_arguments(args))
+    own = read_own_data(**table_arguments(args), features=bool(members) or kind in TREE_KINDS)
     # What only names rows does not make another training, and what nobody asked for is not recorded.
     recorded = {name: value for name, value in args.items() if name != "id" and (name != "sheet" or value)}
     data = replace(own.benchmark, name="own-data", args=recorded)
     rule = choosing_part(data, selection)
     rest = {section: values for section, values in wanted.items() if section != "benchmark"}
-    kind = dict(wanted.get("method", {})).get("name", METHOD)
     method = {"name": kind, **ARGUMENTS.get(kind, {})}
     layers: list[Wanted] = [{"encoder": ENCODER, "method": method}, rest]
     if kind in TREE_KINDS:
@@ -175,13 +175,14 @@ def train_product(
     if members:
         check_members(members)
     with held(out, config.method.name):
-        write_text(out / ISSUES, issue_table(prepared.own.issues))
+        issues = prepared.own.survey.bad
+        write_text(out / ISSUES, issue_table(issues, named=any(one.id for one in issues)))
         write_text(out / PARTS, parts_table(prepared.own))
-        fingerprints = fingerprints_of(data)
+        fingerprints = prepared.fingerprints
         scores: dict[str, Mapping[str, float | None]] = {}
         left_out: dict[str, str] = {}
         if config.method.name in TREE_KINDS:
-            trees = train_trees(config.method.name, config, data, out)
+            trees = train_trees(config.method.name, config, data, prepared.features, out)
             bundle = assemble(prepared, None, fingerprints, scores, left_out, trees)
             write_bundle(out / BUNDLE, bundle)
             return Product(out, bundle, None)
@@ -201,7 +202,8 @@ def train_product(
             scores[config.method.name] = _scores(run, prepared.rule)
             trained = None
             if members:
-                trained = train_members(config, data, run, out, members=members, rule=prepared.rule, beside=beside)
+                told: Any = {"members": members, "rule": prepared.rule, "beside": beside}
+                trained = train_members(config, data, prepared.features, run, out, **told)
         bundle = assemble(prepared, run, fingerprints, scores, left_out, trained)
         write_bundle(out / BUNDLE, bundle)
     return Product(out, bundle, run)
@@ -214,19 +216,6 @@ def _baseline(config: RunConfig) -> RunConfig:
 
 def _scores(run: Run, rule: str) -> Mapping[str, float | None]:
     return run.scores.get(rule, {})
-
-
-def fingerprints_of(data: Benchmark) -> NDArray[np.uint8] | None:
-    """(n, bytes) of all molecules; None for graphs."""
-    if data.store.smiles is None:
-        return None
-    smiles = list(data.store.smiles)
-    with row_bar("fingerprints", len(smiles), len(smiles) > SMALL) as advance:
-        batch = read_molecules("fingerprints", smiles, {"lenient": False}, advance=advance)
-    if batch.issues:
-        raise DataError(f"{batch.issues[0].message}; it was read a moment ago, so try again")
-    found: NDArray[np.uint8] = batch.arrays["fingerprint"]
-    return found
 
 
 def _forest(fingerprints: NDArray[np.uint8], data: Benchmark, seed: int) -> dict[str, float | None]:

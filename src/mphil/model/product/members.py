@@ -26,7 +26,6 @@ from mphil.model.bundle.members import parse_trees, tree_tensors
 from mphil.model.committee.features import MoleculeFeatures
 from mphil.model.committee.fitting import fit_trees
 from mphil.model.committee.kinds import TREE_KINDS, TREE_NAMES, TREES_FORMAT, TreeKind
-from mphil.model.committee.reading import read_features
 from mphil.model.committee.trees import Trees
 from mphil.model.product.beside import Beside
 from mphil.progress import row_bar
@@ -84,6 +83,7 @@ def network_configs(config: RunConfig, members: int) -> list[RunConfig]:
 def train_members(
     config: RunConfig,
     data: Benchmark,
+    features: MoleculeFeatures | None,
     first: Run,
     out: Path | None,
     *,
@@ -96,6 +96,7 @@ def train_members(
     Args:
         config: settings of the first network.
         data: the graphs and their split.
+        features: of the molecules; None for graphs, which get no trees.
         first: its run.
         out: folder of the training, in which finished members are found again; None keeps nothing.
         members: networks in all.
@@ -103,9 +104,8 @@ def train_members(
         beside: other processes that train networks meanwhile.
     """
     found, networks = [_member(first, first.config, rule, config)], {}
-    features, trees, grown = None, {}, []
-    if data.store.smiles is not None:
-        features = read_features(data.store.smiles)
+    trees, grown = {}, []
+    if features is not None:
         for kind in TREE_KINDS:
             trees[TREE_NAMES[kind]] = _trees(kind, features, data, config.seed, out)
             grown.append(Member(name=TREE_NAMES[kind], kind=kind, seed=config.seed, weight=0))
@@ -124,18 +124,19 @@ def train_members(
     return Trained(committee, networks, trees, features, seconds)
 
 
-def train_trees(kind: TreeKind, config: RunConfig, data: Benchmark, out: Path | None) -> Trained:
+def train_trees(
+    kind: TreeKind, config: RunConfig, data: Benchmark, features: MoleculeFeatures | None, out: Path | None
+) -> Trained:
     """A forest or a boosted model alone.
 
     Args:
         kind: which.
         config: for its seed.
-        data: molecules and their split; those of no part are not read.
+        data: molecules and their split.
+        features: of the molecules.
         out: as for `train_members`.
     """
-    assert data.store.smiles is not None
-    rows = torch.cat([graphs for _, graphs in data.split]).sort().values.tolist()
-    features = read_features([data.store.smiles[row] for row in rows]).placed(rows, len(data.store))
+    assert features is not None
     name = TREE_NAMES[kind]
     trees = {name: _trees(kind, features, data, config.seed, out)}
     member = Member(name=name, kind=kind, seed=config.seed, weight=1)

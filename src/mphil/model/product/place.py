@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -11,7 +11,6 @@ from mphil.benchmarks.own_data import OwnData
 from mphil.errors import IntegrityError, UsageError
 from mphil.files import write_json
 from mphil.tables.spreadsheet import csv_text
-from mphil.tables.survey import BadRow
 from mphil.training.process import lock_run
 
 MARKER = "product.json"
@@ -63,13 +62,6 @@ def check_free(out: Path, method: str) -> None:
         pass
 
 
-def issue_table(issues: Sequence[BadRow]) -> str:
-    """The rows that were set aside, as CSV; rows count from 1 below the header, lines from 1; names where there are."""
-    named = any(bad.name for bad in issues)
-    rows = ([bad.row + 1, bad.line, *([bad.name] if named else []), bad.status, bad.message] for bad in issues)
-    return csv_text([["row", "line", *(["id"] if named else []), "status", "message"], *rows])
-
-
 def parts_table(own: OwnData) -> str:
     """Every row with its part, as CSV; `--split parts.csv` reads it back.
 
@@ -77,12 +69,11 @@ def parts_table(own: OwnData) -> str:
     """
     survey, data = own.survey, own.benchmark
     part = {row: name for name, graphs in data.split for row in data.store.index[graphs].tolist()}
-    names = [""] * len(survey) if survey.ids is None else survey.ids.values()
     molecule = dict(zip(survey.row.tolist(), survey.keys.values(), strict=True))
-    kept = zip(survey.row.tolist(), survey.line.tolist(), names, strict=True)
+    kept = zip(survey.row.tolist(), survey.line.tolist(), survey.names, strict=True)
     rows = [(row, line, name, molecule[row], part.get(row, "")) for row, line, name in kept]
-    rows += [(one.row, one.line, one.name, molecule[one.into], part.get(one.into, "")) for one in survey.merged]
-    rows += [(bad.row, bad.line, bad.name, "", "") for bad in own.issues if bad.row not in molecule]
+    rows += [(one.row, one.line, one.id, molecule[into], part.get(into, "")) for one, into in survey.merged.items()]
+    rows += [(bad.row, bad.line, bad.id, "", "") for bad in survey.bad if bad.row not in molecule]
     header: list[list[object]] = [["row", "line", "id", "smiles", "part"]]
     cells: list[list[object]] = [*header, *([row + 1, *rest] for row, *rest in sorted(rows))]
     return csv_text(cells if survey.ids is not None else [[*row[:2], *row[3:]] for row in cells])

@@ -77,7 +77,7 @@ def write_run_bundle(run: Run | TreeRun) -> Path | None:
         raise UsageError("the run has no folder; train with `out`")
     if not run.result["selections"] or run.config.benchmark.name == FILE:
         return None
-    fingerprints = _fingerprints(run.benchmark)
+    fingerprints = fingerprints_of(run.benchmark)
     if fingerprints is None and isinstance(run, TreeRun):
         return None
     path = run.folder / BUNDLE
@@ -92,7 +92,7 @@ def _bundle_run(run: Run | TreeRun, fingerprints: NDArray[np.uint8] | None) -> B
     """
     rule = cast(Rule, next(iter(run.result["selections"])))
     data = _as_file(run, molecules=fingerprints is not None)
-    own = OwnData(data, survey_graphs(data.store), COLUMN if fingerprints is not None else "", ())
+    own = OwnData(data, survey_graphs(data.store), COLUMN if fingerprints is not None else "")
     scores = {run.config.method.name: run.scores[rule]}
     network, trees = (None, run.trained) if isinstance(run, TreeRun) else (run, None)
     bundle = assemble(Prepared(own, data, run.config, rule), network, fingerprints, scores, {}, trees)
@@ -196,12 +196,12 @@ def _as_file(run: Run | TreeRun, *, molecules: bool) -> Benchmark:
     return replace(data, store=store, split=split, classes=data.classes or numbers)
 
 
-def _fingerprints(data: Benchmark) -> NDArray[np.uint8] | None:
+def fingerprints_of(data: Benchmark) -> NDArray[np.uint8] | None:
     """(n, bytes) of all molecules; None for graphs, and for molecules that are not read as those of a table are."""
     store = data.store
     if store.smiles is None or store.node_features.schema not in {schema.name for schema in SCHEMAS.values()}:
         return None
     smiles = list(store.smiles)
-    batch = read_molecules("fingerprints", smiles, {"lenient": False})
+    batch = read_molecules(smiles, {"wanted": ["fingerprint"]})
     found: Any = batch.arrays["fingerprint"]
     return None if batch.issues else cast("NDArray[np.uint8]", found)

@@ -17,8 +17,10 @@ from mphil.config import NamedArgs, RunConfig
 from mphil.errors import DataError, UsageError
 from mphil.files import write_json
 from mphil.graphs.split import TESTS
+from mphil.model.committee.features import MoleculeFeatures
 from mphil.model.committee.fitting import probabilities
 from mphil.model.committee.kinds import TreeKind
+from mphil.model.committee.reading import read_features
 from mphil.model.committee.weights import as_logits
 from mphil.model.product.members import BASELINE, Trained, train_trees
 from mphil.nn.fast.library import path_taken
@@ -105,13 +107,20 @@ def execute_trees(config: RunConfig, data: Benchmark, folder: Path | None = None
         if folder is not None:
             stack.enter_context(open_folder(folder, config, identity, resume))
         began, cpu = time.monotonic(), _cpu_seconds()
-        trained = train_trees(cast(TreeKind, config.method.name), config, data, None)
+        trained = train_trees(cast(TreeKind, config.method.name), config, data, _features(data), None)
         spent = {"seconds": time.monotonic() - began, "cpu_seconds": _cpu_seconds() - cpu}
         result = origin(config, data, identity) | _outcome(_scores(trained, data, config)) | spent
         result["versions"]["scikit-learn"] = version("scikit-learn")
         if folder is not None:
             write_json(folder / "result.json", result)
     return TreeRun(config, result, trained, data, folder)
+
+
+def _features(data: Benchmark) -> MoleculeFeatures:
+    """Of the molecules of all parts; those of no part are not read."""
+    assert data.store.smiles is not None
+    rows = torch.cat([graphs for _, graphs in data.split]).sort().values.tolist()
+    return read_features([data.store.smiles[row] for row in rows]).placed(rows, len(data.store))
 
 
 def _outcome(scores: dict[str, float | None]) -> dict[str, Any]:

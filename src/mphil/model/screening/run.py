@@ -165,24 +165,23 @@ def _screen(
 
 def _read_ahead(predictor: Predictor, pool: WorkerPool, pieces: Iterator[Piece]) -> Iterator[tuple[Piece, Work]]:
     """Every piece in order, with the next ones being read already."""
-    job, options = predictor.reading
+    options = predictor.reading
     waiting: deque[tuple[Piece, Work]] = deque()
     for piece in pieces:
-        rows = ["" if row in piece.problems else text for row, text in enumerate(cleaned(piece.smiles))]
-        waiting.append((piece, pool.begin(job, rows, options)))
+        rows = ["" if row in piece.issues else text for row, text in enumerate(cleaned(piece.smiles))]
+        waiting.append((piece, pool.begin(rows, options)))
         if len(waiting) > AHEAD:
             yield waiting.popleft()
     yield from waiting
 
 
 def _answer(predictor: Predictor, piece: Piece, work: Work) -> Predictions:
-    _, options = predictor.reading
-    answers = predictor.answer(as_molecules(work.finish(), len(piece), options["schema"]))
-    if not piece.problems:
+    answers = predictor.answer(as_molecules(work.finish(), len(piece), predictor.reading["schema"]))
+    if not piece.issues:
         return answers
     status, message = list(answers.status), list(answers.message)
-    for row, problem in piece.problems.items():
-        status[row], message[row] = problem.code, problem.message
+    for row, issue in piece.issues.items():
+        status[row], message[row] = issue.status, issue.message
     return replace(answers, status=status, message=message)
 
 
