@@ -105,7 +105,7 @@ def benchmarks() -> str:
     for name in BENCHMARKS:
         entry = BENCHMARKS[name]
         options = ", ".join(f"`{k}={v}`" for k, v in entry.options.items())
-        pages.append(f"## {name}\n\n{entry.summary}\n\nSource: {entry.source}\n\nOptions: {options}.\n")
+        pages.append(f"## {name}\n\n{entry.summary}\n\nSource: {entry.source}\n\nOptions: {options or 'none'}.\n")
         if entry.differs:
             pages.append(f"Differs from the original: {entry.differs}\n")
     return "\n".join(pages)
@@ -135,11 +135,14 @@ def commands() -> str:
     pages = ["# Commands\n"]
     for name, command in verbs(get_command(app)):
         pages.append(f"## mphil {name}\n\n{inspect.cleandoc(command.help or '')}\n")
-        pages.append(f"{command.epilog}\n" if command.epilog else "")
+        if command.epilog:
+            examples = command.epilog.removeprefix("Example: ").split(", or for researchers ")
+            pages.append("Example: " + ", or for researchers ".join(f"`{text}`" for text in examples) + "\n")
         for option in command.params:
             text = getattr(option, "help", None)
             if text:
-                flags = "/".join(option.opts) if option.param_type_name == "option" else (option.name or "").upper()
+                given = option.param_type_name == "option"
+                flags = "/".join([*option.opts, *option.secondary_opts]) if given else (option.name or "").upper()
                 pages.append(f"- `{flags}`: {text}")
         pages.append("")
     return "\n".join(pages)

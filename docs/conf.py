@@ -18,6 +18,7 @@ exclude_patterns = ["notebooks"]
 
 myst_enable_extensions = ["deflist", "dollarmath"]
 myst_heading_anchors = 4
+smartquotes = False  # it would make dashes of the hyphens of options, which are typed as they stand
 
 autodoc_member_order = "bysource"
 autodoc_typehints = "description"

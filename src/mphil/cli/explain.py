@@ -84,14 +84,12 @@ def _rows(predictor: Any, given: list[str], told: dict[str, str | None], limit: 
 
 def _print(report: Any) -> None:
     """The first substructures of the first molecules, and where colours and removal disagree."""
-    from rich.markup import escape
-
     shown = list(zip(report.explained.rows, report.explained.explanations, strict=True))[:SHOWN]
     table = [
         [
-            escape(_shorten(report.rows.called[row] if report.rows.names else str(row + 1))),
-            escape(_shorten(one.smiles)),
-            escape(_shorten(part.title)),
+            _shorten(report.rows.called[row] if report.rows.names else str(row + 1)),
+            _shorten(one.smiles),
+            _shorten(part.title),
             f"{part.importance:.2f}",
             part.told_change,
         ]
