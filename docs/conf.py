@@ -27,6 +27,7 @@ autodoc_typehints_description_target = "documented"
 html_theme = "furo"
 html_title = f"mphil {release}"
 html_copy_source = False
+html_show_search_summary = False  # summaries would be fetched, which browsers refuse to pages on the disk
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_math_renderer = "mathml"
