@@ -3,10 +3,11 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+EXAMPLES := $(addprefix tests/e2e/test_,docs_blocks.py first_minutes.py notebooks.py site.py)
 export OMP_NUM_THREADS ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-all lint bench docs clean
+.PHONY: help setup demo test test-all examples lint bench docs clean
 
 help:
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -29,6 +30,9 @@ test: $(READY) ## the test suite, without the slow checks
 test-all: $(READY) ## all tests, the slow ones too, and again without the compiled loops
 	MPHIL_EXAMPLES=full $(BIN)/python -m pytest -n 2 --promises build/promises.jsonl
 	MPHIL_FAST=0 $(BIN)/python -m pytest -n 2 -m 'not slow'
+
+examples: $(READY) ## every example of README and docs, all notebooks, and the site in a browser
+	$(BIN)/python -m pytest -n 2 $(EXAMPLES)
 
 lint: $(READY) ## style, types and import rules
 	$(BIN)/ruff check .

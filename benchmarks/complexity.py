@@ -28,6 +28,7 @@ from mphil.graphs.store import Batch
 from mphil.methods import build_method
 from mphil.methods.base import Progress
 from mphil.pages.charts import line_chart
+from mphil.pages.svg import on_white
 from mphil.task import Task
 from speed import in_turns, machine
 
@@ -138,7 +139,7 @@ def main() -> None:
     with RESULTS.open("a") as file:
         file.write(json.dumps(record) + "\n")
     PICTURE.parent.mkdir(exist_ok=True)
-    PICTURE.write_text(draw(found) + "\n")
+    PICTURE.write_text(on_white(draw(found)) + "\n")
 
 
 if __name__ == "__main__":

@@ -31,11 +31,14 @@ from mphil.methods import METHODS
 from mphil.methods.base import summary
 from mphil.model.bundle.contents import BundleConfig, Member, MoleculeReading, References, Trust
 from mphil.model.bundle.manifest import FORMAT, KNOWN, MANIFEST, REQUIRED
+from mphil.pages.charts import bar_chart
+from mphil.pages.svg import on_white
 from mphil.provenance import NUMERICS
 
 FOLDER = Path(__file__).parent / "reference"
 RECORDS = Path(__file__).parents[1] / "benchmarks" / "results"
 README = Path(__file__).parents[1] / "README.md"
+PICTURE = Path(__file__).parent / "pictures" / "results.svg"
 RELIABILITY = Path(__file__).parent / "explanation" / "reliability.md"
 COST = Path(__file__).parents[1] / "src" / "mphil" / "methods" / "cost.json"
 NO_RECORDS = f"There are no records of numerics {NUMERICS} yet."
@@ -105,7 +108,7 @@ def benchmarks() -> str:
     for name in BENCHMARKS:
         entry = BENCHMARKS[name]
         options = ", ".join(f"`{k}={v}`" for k, v in entry.options.items())
-        pages.append(f"## {name}\n\n{entry.summary}\n\nSource: {entry.source}\n\nOptions: {options}.\n")
+        pages.append(f"## {name}\n\n{entry.summary}\n\nSource: {entry.source}\n\nOptions: {options or 'none'}.\n")
         if entry.differs:
             pages.append(f"Differs from the original: {entry.differs}\n")
     return "\n".join(pages)
@@ -135,11 +138,14 @@ def commands() -> str:
     pages = ["# Commands\n"]
     for name, command in verbs(get_command(app)):
         pages.append(f"## mphil {name}\n\n{inspect.cleandoc(command.help or '')}\n")
-        pages.append(f"{command.epilog}\n" if command.epilog else "")
+        if command.epilog:
+            examples = command.epilog.removeprefix("Example: ").split(", or for researchers ")
+            pages.append("Example: " + ", or for researchers ".join(f"`{text}`" for text in examples) + "\n")
         for option in command.params:
             text = getattr(option, "help", None)
             if text:
-                flags = "/".join(option.opts) if option.param_type_name == "option" else (option.name or "").upper()
+                given = option.param_type_name == "option"
+                flags = "/".join([*option.opts, *option.secondary_opts]) if given else (option.name or "").upper()
                 pages.append(f"- `{flags}`: {text}")
         pages.append("")
     return "\n".join(pages)
@@ -178,10 +184,40 @@ def lab() -> Document:
     return make_document([], RECORDS, Request(), against())
 
 
+def standing() -> ReportTable | None:
+    """Where MPHIL stands, a row for each benchmark; None if nothing is recorded."""
+    tables = [chapter.blocks[0] for chapter in lab().chapters if chapter.name == "standing"]
+    return tables[0] if tables and isinstance(tables[0], ReportTable) else None
+
+
 def headline() -> str:
     """The README's table: where MPHIL stands."""
-    tables = [chapter.blocks[0] for chapter in lab().chapters if chapter.name == "standing"]
-    return table_text(tables[0]) if tables and isinstance(tables[0], ReportTable) else NO_RESULTS
+    table = standing()
+    return NO_RESULTS if table is None else table_text(table)
+
+
+def picture() -> str:
+    """The README's picture: the scores of that table as bars, with their standard deviations."""
+    table = standing()
+    cells = [] if table is None else [dict(zip(table.header, row, strict=True)) for row in table.rows]
+    means: dict[str, list[float | None]] = {}
+    deviations: dict[str, list[float | None]] = {}
+    for name in ("mphil+", "mphil", "erm", "best other"):
+        found = [re.search(r"(\d+\.\d)(?: \((\d+\.\d)\))?(?:,| #|$)", row.get(name, "")) for row in cells]
+        if all(found):
+            means[name] = [float(score[1]) if score else None for score in found]
+            deviations[name] = [float(score[2]) if score and score[2] else None for score in found]
+    chart = bar_chart(
+        [row["benchmark"] for row in cells],
+        means,
+        title="OOD test score in per cent, mean and standard deviation over seeds",
+        y_label="",
+        errors=deviations,
+        y_range=(0.0, 100.0),
+        show=lambda score: f"{score:.0f}",
+        size=(max(500, 60 + 140 * len(cells)), 300),
+    )
+    return on_white(chart) + "\n"
 
 
 def with_headline(readme: str) -> str:
@@ -562,4 +598,5 @@ if __name__ == "__main__":
     for file, text in pages().items():
         (FOLDER / file).write_text(text)
     README.write_text(with_headline(README.read_text()))
+    PICTURE.write_text(picture())
     RELIABILITY.write_text(with_promises(RELIABILITY.read_text(), promises()))

@@ -18,6 +18,7 @@ exclude_patterns = ["notebooks"]
 
 myst_enable_extensions = ["deflist", "dollarmath"]
 myst_heading_anchors = 4
+smartquotes = False  # it would make dashes of the hyphens of options, which are typed as they stand
 
 autodoc_member_order = "bysource"
 autodoc_typehints = "description"
@@ -26,6 +27,7 @@ autodoc_typehints_description_target = "documented"
 html_theme = "furo"
 html_title = f"mphil {release}"
 html_copy_source = False
+html_show_search_summary = False  # summaries would be fetched, which browsers refuse to pages on the disk
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_math_renderer = "mathml"

@@ -15,6 +15,7 @@ from mphil.graphs.store import GraphStore
 from mphil.pages.charts import line_chart
 from mphil.pages.samples import GraphSample, gallery
 from mphil.pages.sphere import Cloud, still, to_sphere3
+from mphil.pages.svg import on_white
 
 FOLDER = Path(__file__).parent / "pictures"
 SHOWN = 120
@@ -75,7 +76,7 @@ def parts() -> None:
 
 
 def write(name: str, svg: str) -> None:
-    (FOLDER / f"{name}.svg").write_text(svg + "\n", encoding="utf-8")
+    (FOLDER / f"{name}.svg").write_text(on_white(svg) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

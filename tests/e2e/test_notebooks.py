@@ -49,11 +49,19 @@ def test_outputs_are_kept(name):
 
 
 @pytest.mark.parametrize("name", [*map(slowly, NOTEBOOKS[:2]), NOTEBOOKS[2], *map(slowly, NOTEBOOKS[3:])])
-def test_notebook_runs(name, tmp_path, monkeypatch, plugged):
-    """Cell after cell, in an empty folder, with every warning an error."""
+def test_notebook_runs(name, tmp_path, monkeypatch, plugged, capsys):
+    """Cell after cell, in an empty folder, with every warning an error; it prints scores of the models it has kept."""
     code = ["".join(cell["source"]) for cell in cells(name) if cell["cell_type"] == "code"]
     script = tmp_path / "notebook.py"
     script.write_text("\n\n".join(code), encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(METHODS, "_listed", False)  # as in a new process, which has not looked for plug-ins yet
     runpy.run_path(str(script), run_name="notebook")
+    outputs = [output for cell in cells(name) for output in cell.get("outputs", ())]
+    kept = "".join(text for output in outputs for text in output.get("text", ()))
+    assert scored(kept) == scored(capsys.readouterr().out), "run docs/notebooks/execute.py"
+
+
+def scored(text: str) -> list[str]:
+    """The models that a table of scores names."""
+    return re.findall(r"^(\S.*?) +id_test ", text, re.M)

@@ -47,6 +47,7 @@ def test_a_new_method_needs_no_other_file(build, plugged):
 def test_readme_shows_what_the_records_say(build):
     readme = (ROOT / "README.md").read_text()
     assert build.with_headline(readme) == readme, "run `make docs`"
+    assert build.PICTURE.read_text() == build.picture(), "run `make docs`"
 
 
 def test_the_page_of_promises_shows_what_the_records_say(build):

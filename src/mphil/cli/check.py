@@ -128,8 +128,9 @@ def _print(report: Report) -> None:
 
 def _print_labels(facts: dict[str, Any]) -> None:
     doubled, conflicts = facts["duplicates"], facts["conflicts"]
+    rows = "row" if doubled["surplus_rows"] == 1 else "rows"
     typer.echo(
-        f"duplicates: {doubled['molecules']:,} occur more than once ({doubled['surplus_rows']:,} surplus rows), "
+        f"duplicates: {doubled['molecules']:,} occur more than once ({doubled['surplus_rows']:,} surplus {rows}), "
         f"{conflicts['molecules']:,} with labels that contradict each other"
     )
     labels = []
@@ -166,8 +167,6 @@ def _print_splits(facts: dict[str, Any]) -> None:
 
 
 def _safe(text: str) -> str:
-    """Text from a table on its way to a terminal: no control characters, no markup, not too long."""
-    from rich.markup import escape
-
+    """Text from a table on its way to a terminal: no control characters, not too long."""
     clean = show.printable(text)
-    return escape(clean if len(clean) <= 160 else f"{clean[:157]}...")
+    return clean if len(clean) <= 160 else f"{clean[:157]}..."

@@ -84,16 +84,14 @@ def _rows(predictor: Any, given: list[str], told: dict[str, str | None], limit: 
 
 def _print(report: Any) -> None:
     """The first substructures of the first molecules, and where colours and removal disagree."""
-    from rich.markup import escape
-
     shown = list(zip(report.explained.rows, report.explained.explanations, strict=True))[:SHOWN]
     places = report.rows.places
     first = list(places)[-1]
     table = [
         [
-            escape(_shorten(str(places[first][row]))),
-            escape(_shorten(one.smiles)),
-            escape(_shorten(part.title)),
+            _shorten(str(places[first][row])),
+            _shorten(one.smiles),
+            _shorten(part.title),
             f"{part.importance:.2f}",
             part.told_change,
         ]

@@ -184,7 +184,8 @@ def _train_file(
 def _print_data(file: Path, prepared: Any, folder: Path) -> None:
     survey, issues, data = prepared.own.survey, prepared.own.survey.bad, prepared.data
     noun = "molecules" if prepared.own.column else "graphs"
-    aside = f"{len(issues):,} rows excluded ({folder / 'issues.csv'})" if issues else "no row excluded"
+    rows = "row" if len(issues) == 1 else "rows"
+    aside = f"{len(issues):,} {rows} excluded ({folder / 'issues.csv'})" if issues else "no row excluded"
     typer.echo(f"{file.name}: {survey.rows:,} rows, {len(data.store):,} {noun}; {aside}")
     for what in (*prepared.own.notes, *survey.assumed):
         typer.echo(f"note: {what}")

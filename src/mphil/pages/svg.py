@@ -96,6 +96,16 @@ def picture(*content: str, size: tuple[float, float], said: str, kind: str = "ch
     )
 
 
+def on_white(svg: str) -> str:
+    """The picture on a white ground: a file of its own is also shown on dark pages, where its ink could not be read.
+
+    Example:
+        >>> on_white('<svg width="1"/>')
+        '<svg style="background: #fff" width="1"/>'
+    """
+    return str(svg).replace(" ", ' style="background: #fff" ', 1)  # behind the name of its first element
+
+
 def label(
     x: float,
     y: float,

@@ -110,7 +110,8 @@ def _contradiction(survey: Survey, group: Group, rule: str) -> dict[int, str]:
 
 
 def _notes(merged: int, conflicts: int, gone: int, rule: str) -> list[str]:
-    notes = [f"{merged:,} rows merged into another row of the same molecule"] if merged else []
+    rows = "row" if merged == 1 else "rows"
+    notes = [f"{merged:,} {rows} merged into another row of the same molecule"] if merged else []
     if conflicts:
         dealt = {
             "keep": "all their rows are kept",
@@ -118,5 +119,6 @@ def _notes(merged: int, conflicts: int, gone: int, rule: str) -> list[str]:
             "median": "the median of their measurements is taken",
             "majority": f"the majority decides, and {gone:,} rows without one are dropped",
         }[rule]
-        notes.append(f"{conflicts:,} molecules have labels that contradict each other: {dealt} (--duplicates)")
+        have = "molecule has" if conflicts == 1 else "molecules have"
+        notes.append(f"{conflicts:,} {have} labels that contradict each other: {dealt} (--duplicates)")
     return notes

@@ -220,7 +220,7 @@ class TestCommand:
         ended = call("explain", bundles / "mphil", "c1cc[nH]c1CO", "CCO", "--out", tmp_path / "why", "--by", "gradient")
         assert ended.code == 0
         assert "atoms scored by: gradient" in ended.out
-        assert "[nH]" in ended.out, "brackets are no markup"
+        assert "c1cc[nH]c1CO" in ended.out, "brackets are no markup"
         assert len(list((tmp_path / "why" / "drawings").iterdir())) == 2
         page = (tmp_path / "why" / "index.html").read_text()
         assert "mphil explain" in page

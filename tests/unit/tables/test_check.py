@@ -194,6 +194,15 @@ def test_the_terminal_gets_no_control_characters(tmp_path):
     assert "\x1b" not in ended.out
 
 
+def test_brackets_are_shown_as_they_are_written(tmp_path):
+    path = tmp_path / "a.csv"
+    rows = [f"{s},{i % 2}" for i, s in enumerate(GOOD)]
+    path.write_text("\n".join(["smiles,y", *rows, "[nH+]x,1"]) + "\n")
+    ended = call("check", path)
+    assert ended.code == 0
+    assert "'[nH+]x' is not" in ended.out
+
+
 def test_how_hard_a_split_is(assay):
     facts = check(assay).as_dict()
     for split in facts["splits"].values():

@@ -196,7 +196,7 @@ class Trust:
 
 @dataclass(frozen=True, eq=False)
 class References:
-    """The m training graphs, as far as new ones are compared with them.
+    """What is kept of the m training graphs, to compare new graphs with them.
 
     Attributes:
         embeddings: (m, p) float32; p = 0 when the method has none.
