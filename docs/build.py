@@ -387,8 +387,8 @@ def tool_report() -> str:
 
 def tool_weights() -> str:
     """Scores on validation parts for what the networks of a committee weigh before a label is seen."""
-    script = _script("committee")
-    return str(script.report(_script("product").present(RECORDS / "committee.jsonl")))
+    records = _script("product").present(RECORDS / "committee.jsonl")
+    return str(_script("committee").report(records)) if records else "No records of the present defaults yet."
 
 
 def tool_calibration() -> str:

@@ -16,8 +16,8 @@ PRIOR = 100.0
 """So many labels would have to agree before the weights are as much their own as those that they begin with."""
 
 NETWORKS = 0.3
-"""What all networks together count before a label is seen, beside trees: the best on id_val and next to the best on
-ood_val in benchmarks/committee.py. Epochs are chosen on ood_val, which praises networks there."""
+"""What all networks together count before a label is seen, beside trees: the best of those that benchmarks/committee.py
+tried on validation parts."""
 
 ROUNDS = 500
 LEAST = 1e-6
