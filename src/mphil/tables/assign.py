@@ -31,6 +31,7 @@ from mphil.tables.splitting import (
 )
 from mphil.tables.sufficient import with_sufficient_parts
 from mphil.tables.survey import Survey, without
+from mphil.trust.neighbours import most_similar
 
 RULES = ("scaffold", "cluster", "size", "time", "random", "predefined")
 """Splits that are no column of a table."""
@@ -199,7 +200,7 @@ def _clusters(survey: Survey) -> list[str]:
     batch = run("fingerprints", molecules, {"lenient": False})
     if batch.issues:
         raise DataError(f"{batch.issues[0].message}; it was read a moment ago, so try again")
-    centre = similar_groups(batch.arrays["fingerprint"]).tolist()
+    centre = similar_groups(batch.arrays["fingerprint"], most_similar).tolist()
     group = {molecule: molecules[place] for molecule, place in zip(molecules, centre, strict=True)}
     return [group[key] for key in survey.keys.values()]
 

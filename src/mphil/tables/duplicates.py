@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
@@ -51,6 +52,7 @@ def settle_duplicates(survey: Survey, rule: str) -> Settled:
     found, y = find_duplicates(keys, survey.y), survey.y
     measured = np.array([target.kind == "continuous" for target in survey.targets], bool)
     contradicting = {group.rows[0] for group in found.conflicts}
+    names = [""] * len(survey) if survey.ids is None else survey.ids.values()
     gone: dict[int, BadRow] = {}
     merged: dict[int, int] = {}
     for group in found.groups:
@@ -60,7 +62,7 @@ def settle_duplicates(survey: Survey, rule: str) -> Settled:
                 continue
             y[first] = _merged(y[list(group.rows)], measured)
             if rule == "drop" or np.isnan(y[first]).all():
-                gone |= _contradiction(survey, group, rule)
+                gone |= _contradiction(survey, names, group, rule)
                 continue
         else:
             y[first] = _known(y[list(group.rows)])
@@ -69,7 +71,6 @@ def settle_duplicates(survey: Survey, rule: str) -> Settled:
     targets = tuple(replace(target, y=y[:, task]) for task, target in enumerate(survey.targets))
     how = "median" if measured.any() and rule == "majority" else rule
     number, line = survey.row.tolist(), survey.line.tolist()
-    names = [""] * len(survey) if survey.ids is None else survey.ids.values()
     left = replace(
         without(replace(survey, targets=targets), removed),
         bad=tuple(sorted([*survey.bad, *gone.values()], key=lambda bad: bad.row)),
@@ -103,15 +104,12 @@ def _majority(y: NDArray[np.float64]) -> NDArray[np.float64]:
     return labels
 
 
-def _contradiction(survey: Survey, group: Group, rule: str) -> dict[int, BadRow]:
+def _contradiction(survey: Survey, names: Sequence[str], group: Group, rule: str) -> dict[int, BadRow]:
     lines = ", ".join(str(survey.line[row]) for row in group.rows[:5])
     why = "dropped" if rule == "drop" else "no label has a majority"
     message = f"rows of one molecule (lines {lines}) contradict each other: {why}"
-    names = None if survey.ids is None else survey.ids.values()
     return {
-        row: BadRow(
-            int(survey.row[row]), int(survey.line[row]), "contradiction", message, "" if names is None else names[row]
-        )
+        row: BadRow(int(survey.row[row]), int(survey.line[row]), "contradiction", message, names[row])
         for row in group.rows
     }
 
