@@ -63,7 +63,7 @@ COMMANDS: Mapping[str, str] = {
     "check": "mphil check table.csv --json",
     "predict": "mphil predict model/bundle table.csv --workers 0 --out answers.csv",
     "train --fast": "mphil train table.csv --target active --fast --out run",
-    "train --method forest": "mphil train table.csv --target active --method forest --fast --no-baselines --out run",
+    "train --method forest": "mphil train table.csv --target active --method forest --out run",
     "lab report": "mphil lab report --records records --out report",
 }
 MODEL = shlex.join(["mphil", "train", "table.csv", "--target", "active", *TRAIN, "--out", "model"])
