@@ -361,7 +361,7 @@ def speed() -> str:
         left_out = [found["left out"], "", ""] if "left out" in found else None
         lines.append(row(name, *(left_out or (found[key] for key in ("molecules", "motif", "seconds")))))
     texts += ["\n".join(lines) + "\n", told_by("compile_choice.jsonl", ways)]
-    return "\n".join([*texts, *products()])
+    return "\n".join([*texts, *products(), *growth_of_commands()])
 
 
 def products() -> list[str]:
@@ -376,6 +376,25 @@ def products() -> list[str]:
         lines.append(row(name, found["rows"], found["width"], *ratios))
     texts = ["## Our products\n", "Processor time with the BLAS of torch over that with ours: median (quartiles).\n"]
     return [*texts, "\n".join(lines) + "\n", told_by("products.jsonl", record)]
+
+
+def growth_of_commands() -> list[str]:
+    """What commands take at 1, 10 and 100 times their usual size."""
+    script = _script("growth")
+    found = script.recorded()
+    newest = list(found.values())[-1]
+    on, runs = newest["machine"], {record["what"]: record["runs"] for record in found.values()}
+    return [
+        "## More rows, more records\n",
+        "Commands at 1, 10 and 100 times their usual size, as far as recorded: processor seconds, seconds on the "
+        "clock and megabytes, each with the workers of the process. Exponents are those since the size before, 1 is "
+        "linear; *beyond the start* leaves out what is there at any size, and takes three sizes.\n",
+        "\n".join(row(*cells) for cells in (script.HEADER, ["---"] * len(script.HEADER), *script.lines(found))) + "\n",
+        "\n".join(f"- {what}: `{command}`" for what, command in runs.items()) + "\n",
+        f"Records: [growth.jsonl](../../benchmarks/results/growth.jsonl); {on['processor']}, {on['cores']} cores, of "
+        f"which one is used, torch {newest['versions']['torch']}.\n",
+        "    OMP_NUM_THREADS=1 python benchmarks/growth.py\n",
+    ]
 
 
 @cache

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -15,8 +15,14 @@ MOST = 5_000
 """Molecules that are compared with each other; of more, so many are clustered and the others join them."""
 
 
+Nearest = Callable[
+    [npt.NDArray[np.uint8], npt.NDArray[np.uint8]], tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]
+]
+"""Of packed bits (n, bytes) and references (m, bytes): the nearest reference of each row, and its similarity."""
+
+
 def similar_groups(
-    fingerprints: npt.NDArray[np.uint8], *, similar: float = SIMILAR, most: int = MOST
+    fingerprints: npt.NDArray[np.uint8], nearest: Nearest, *, similar: float = SIMILAR, most: int = MOST
 ) -> npt.NDArray[np.int64]:
     """Cluster molecules (Butina, 1999): the one with most neighbours and all of them are a cluster, and so on.
 
@@ -25,23 +31,20 @@ def similar_groups(
 
     Args:
         fingerprints: (n, bytes) packed bits.
+        nearest: finds the most similar centre by Tanimoto similarity, the first of equals.
         similar: Tanimoto similarity of neighbours.
         most: molecules that are compared with each other.
 
     Returns:
         (n,) number of the centre of each molecule's cluster: the place of a molecule among the n.
     """
-    vectors = [CreateFromBinaryText(row.tobytes()) for row in fingerprints]
-    centre = np.arange(len(vectors))
-    first = vectors[:most]
-    centre[: len(first)] = _butina(first, similar)
-    if len(vectors) > most:
+    centre = np.arange(len(fingerprints))
+    first, others = fingerprints[:most], fingerprints[most:]
+    centre[: len(first)] = _butina([CreateFromBinaryText(row.tobytes()) for row in first], similar)
+    if len(others):
         places = np.unique(centre[:most])
-        centres = [vectors[place] for place in places.tolist()]
-        for place in range(most, len(vectors)):
-            alike = np.array(BulkTanimotoSimilarity(vectors[place], centres))
-            if alike.max() >= similar:
-                centre[place] = places[alike.argmax()]
+        best, similarity = nearest(others, fingerprints[places])
+        centre[most:] = np.where(similarity >= similar, places[best], centre[most:])
     return centre
 
 

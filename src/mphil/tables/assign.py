@@ -30,6 +30,7 @@ from mphil.tables.splitting import (
 )
 from mphil.tables.sufficient import with_sufficient_parts
 from mphil.tables.survey import Survey, without
+from mphil.trust.neighbours import most_similar
 
 RULES = ("scaffold", "cluster", "size", "time", "random", "predefined")
 """Splits that are no column of a table."""
@@ -196,7 +197,7 @@ def _clusters(survey: Survey) -> list[str]:
     _, order = shuffled(texts, 0, "cluster")  # not the order of the file
     molecules = [texts[place] for place in order.tolist()]
     _, first = np.unique(survey.keys.array(), return_index=True)
-    centre = similar_groups(survey.facts["fingerprint"][first[order]]).tolist()
+    centre = similar_groups(survey.facts["fingerprint"][first[order]], most_similar).tolist()
     group = {molecule: molecules[place] for molecule, place in zip(molecules, centre, strict=True)}
     return [group[key] for key in survey.keys.values()]
 

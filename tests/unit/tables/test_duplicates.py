@@ -99,3 +99,16 @@ def test_splits_balance_measurements_by_their_median():
     first, second = given.targets
     mixed = replace(given, targets=(first, replace(second, kind="continuous", classes=())))
     np.testing.assert_array_equal(mixed.strata, [[1, 0], [0, 1], [NAN, 0], [1, NAN]])
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_names_of_many_contradicting_rows_are_not_read_for_each_molecule(rule, monkeypatch):
+    pairs = 3_000
+    names = Coded()
+    names.extend(f"M-{row}" for row in range(2 * pairs))
+    table = replace(survey([str(row // 2) for row in range(2 * pairs)], [0, 1] * pairs), ids=names)
+    asked, values = [], Coded.values
+    monkeypatch.setattr(Coded, "values", lambda column: asked.append(column) or values(column))
+    found = settle_duplicates(table, rule).survey
+    assert len([column for column in asked if column is names]) <= 3, "not once a molecule"
+    assert [bad.id for bad in found.bad] == ([] if rule == "keep" else [f"M-{row}" for row in range(2 * pairs)])
