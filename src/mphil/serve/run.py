@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import socket
 from collections.abc import Callable, Sequence
 
@@ -66,11 +67,15 @@ class Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         if self.started:
+            # What start-up made stays: without it a full collection does not hold up all requests for 0.3 s.
+            gc.collect()
+            gc.freeze()
             self._ready()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self._shutdown.begin(GRACE_SECONDS)
         await super().shutdown(sockets)
+        gc.unfreeze()
 
 
 def _listening(host: str, port: int) -> socket.socket:
