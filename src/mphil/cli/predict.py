@@ -124,7 +124,7 @@ def _takers(option: str) -> str:
 
 
 def _molecules(given: list[str]) -> list[str]:
-    """The arguments, if they are SMILES and not a file; all are checked, so that a mistyped file is not a molecule."""
+    """The arguments, if they are SMILES and not a file; one at least can be read: a mistyped file is no molecule."""
     from mphil.chem.parse import SmilesError, parse_smiles
 
     files = [text for text in given if Path(text).exists()]
@@ -132,11 +132,14 @@ def _molecules(given: list[str]) -> list[str]:
         raise UsageError(f"{files[0]} is a file; give one file or folder, or SMILES")
     if files:
         return []
+    reasons = []
     for text in given:
         try:
             parse_smiles(text)
         except SmilesError as error:
-            raise UsageError(f"{text}: no such file or folder, and {error}") from None
+            reasons.append(f"{text}: no such file or folder, and {error}")
+    if given and len(reasons) == len(given):
+        raise UsageError(reasons[0])
     return given
 
 

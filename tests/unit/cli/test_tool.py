@@ -178,6 +178,8 @@ class TestPredict:
         found = json.loads(call("predict", product.folder, "OCc1ccccc1", "--json").out)
         assert [row["smiles"] for row in found] == ["OCc1ccccc1"]
         assert found[0]["status"] == "ok"
+        found = json.loads(call("predict", product.folder, "C1CC(", "OCc1ccccc1", "--json").out)
+        assert [row["status"] for row in found] == ["syntax", "ok"], "one that cannot be read costs its own answer"
 
     @pytest.mark.parametrize(
         ("arguments", "code", "text"),
