@@ -204,7 +204,7 @@ def picture() -> str:
     deviations: dict[str, list[float | None]] = {}
     for name in ("mphil+", "mphil", "erm", "best other"):
         found = [re.search(r"(\d+\.\d)(?: \((\d+\.\d)\))?(?:,| #|$)", row.get(name, "")) for row in cells]
-        if all(found):
+        if any(found):
             means[name] = [float(score[1]) if score else None for score in found]
             deviations[name] = [float(score[2]) if score and score[2] else None for score in found]
     chart = bar_chart(

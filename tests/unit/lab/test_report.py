@@ -161,7 +161,10 @@ class TestNumbers:
         assert found["mphil minus erm"] == f"+4.0 ({low:.1f} to {high:.1f})"
 
     def test_standing_needs_another_method(self):
-        assert not standing([sheet()], ["vrex", "mphil"]).rows
+        alone = [one for one in records() if one["method"] == "vrex"]
+        assert not standing([sheet(alone)], ["vrex", "mphil"]).rows
+        found = as_dict(standing([sheet()], ["vrex", "mphil"]))[BASIS]
+        assert (found["best other"], found["vrex minus best other"]) == ("-", "-"), "ERM alone is told of"
         found = as_dict(standing([sheet()], ["erm"]))[BASIS]
         assert (found["erm"], found["best other"]) == ("63.0 (3.6) #3", "vrex 71.0 (1.0) #1")
         assert "erm minus erm" not in found

@@ -206,17 +206,17 @@ def standing(sheets: Sequence[Sheet], methods: Sequence[str]) -> ReportTable:
             entries = {row: e for row in sheet.rows if (e := sheet.entries[row, benchmark]).scores()}
             rivals = [r for r in entries if r not in shown and (r in known or r.startswith(f"{PLAIN} "))]
             others = {rival: mean(entries[rival].scores().values()) for rival in rivals}
-            if first not in entries or not others:
+            if first not in entries or not (others or entries.keys() & {*shown} - {first}):
                 continue
-            places, best = _ranks(sheet, benchmark), max(others, key=others.__getitem__)
+            places, best = _ranks(sheet, benchmark), max(others, key=others.__getitem__, default="")
             told = {row: _placed(entries[row], places.get(row), notes) for row in (*shown, best) if row in entries}
             rows.append(
                 [
                     ", ".join([benchmark, *asides]),
                     *(told.get(row, NONE) for row in shown),
-                    f"{best} {told[best]}",
+                    f"{best} {told[best]}" if best else NONE,
                     _against(entries[first], entries.get(PLAIN) if first != PLAIN else None),
-                    _against(entries[first], entries[best]),
+                    _against(entries[first], entries.get(best)),
                     str(len(places) or NONE),
                     printed_figure(entries[first].paper),
                     suite.name,
@@ -227,8 +227,8 @@ def standing(sheets: Sequence[Sheet], methods: Sequence[str]) -> ReportTable:
     header += ["ranked rows", f"{first} in the paper", "suite", "spent"]
     rules = listing(sorted({RULES[sheet.suite.selection] for sheet in sheets}))
     what = (
-        f"OOD test score in per cent, mean (sd) over seeds, # rank; {rules}; differences over common seeds with "
-        "their 95 % interval, not corrected for the number of lines"
+        f"OOD test score in per cent, mean (sd) over seeds, # rank among all rows of the suite, variants too; {rules}; "
+        "differences over common seeds with their 95 % interval, not corrected for the number of lines"
     )
     empty = [f"{first} minus {PLAIN}", f"{first} in the paper", *shown]
     return ReportTable(what, header, rows, notes=notes.texts).without(empty, NONE)
