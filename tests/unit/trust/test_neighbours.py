@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from rdkit.DataStructs import CreateFromBinaryText, TanimotoSimilarity
 
 from mphil.errors import DataError, UsageError
-from mphil.nn.fast.library import Status
+from mphil.nn.fast.library import Status, status
 from mphil.trust import neighbours
 from mphil.trust.neighbours import cosine_to_nearest, most_similar
 
@@ -28,7 +28,8 @@ def loop_nearest(fingerprints, references):
     return found
 
 
-WAYS = ("compiled", "pairs", "planes")
+compiled = pytest.mark.skipif(status().library is None, reason=status().reason)
+WAYS = (pytest.param("compiled", marks=compiled), "pairs", "planes")
 
 
 def search(way, *given):
@@ -82,6 +83,7 @@ def test_the_first_of_equals_over_blocks(way, filler):
     assert search(way, np.array([[3]], np.uint8), references)[0].tolist() == [1 + filler]
 
 
+@compiled
 @given(st.integers(0, 10**6), st.sampled_from([0.01, 0.1, 0.6]))
 @settings(max_examples=10)
 def test_compiled_and_plain_are_equal_to_the_bit(seed, density):
@@ -92,6 +94,7 @@ def test_compiled_and_plain_are_equal_to_the_bit(seed, density):
         assert one.tobytes() == other.tobytes()
 
 
+@compiled
 def test_references_of_a_mapped_file_are_read_in_place(tmp_path):
     generator = np.random.default_rng(2)
     known = np.packbits(generator.random((700, 2048)) < 0.03, axis=1)
