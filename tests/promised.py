@@ -66,7 +66,7 @@ AMOUNTS = {
     "kills of workers": Amount(0, 100),
     "vanishing clients": Amount(60, 10_000),
     "one path of so many": Amount(50, 1),
-    "minutes of fuzzing": Amount(0, 60),
+    "minutes of fuzzing": Amount(0, 10),
 }
 
 
