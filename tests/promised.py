@@ -150,7 +150,7 @@ def _found(reports: list[pytest.TestReport]) -> str:
         told = dict(report.user_properties)
         if "figure" in told:
             figures[told.get("size", "")].append(told["figure"])
-    size = "full" if figures["full"] else "small"
-    shown = sorted(figures[size]) + sorted(figures[""])
-    also = f"{len(passed):,} tests passed"
-    return "; ".join(["held", *([f"{size}: {shown[0]}", *shown[1:]] if shown else []), also, *skipped])
+    size = next((size for size in ("full", "small") if figures[size]), "")
+    shown = [f"{size}: {told}" if size else told for told in sorted(figures[size])[:1]]
+    shown += sorted(figures[size])[1:] + (sorted(figures[""]) if size else [])
+    return "; ".join(["held", *shown, f"{len(passed):,} tests passed", *skipped])

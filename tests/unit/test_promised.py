@@ -30,6 +30,11 @@ def test_full_figures_take_the_place_of_small_ones():
     ]
 
 
+def test_a_figure_of_one_size_has_no_label():
+    reports = [report("fuzzing", figure="10 minutes"), report("fuzzing")]
+    assert list(lines(reports, every=False)) == ["fuzzing: held; 10 minutes; 2 tests passed"]
+
+
 def test_failures_and_what_was_left_out_are_told():
     reports = [
         report("sweeps", figure="3 kills"),
