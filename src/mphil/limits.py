@@ -50,8 +50,15 @@ MAX_EXPLAINED_ROWS = 20
 MAX_REQUEST_CHARACTERS = 200_000
 """Characters of all molecules of a request together, and so a limit of their atoms and bonds."""
 
+MAX_SHORT_BYTES = 10_000
+"""Bytes of a request for predictions that is short: half a second of work at most. Longer ones do not delay it."""
+
 MAX_EXPLAINED_ATOMS = 250
 """Atoms of a molecule that the server explains: each part is hidden in turn, so the work grows with their square."""
+
+MAX_DRAWN_ATOMS = 150
+"""Atoms of a molecule that is drawn among others on a page: nobody is answered while RDKit lays them out, which takes
+more than in proportion to their number, and in a small picture those of a larger one cannot be told apart."""
 
 REQUEST_SECONDS = 30.0
 """How long the server works on a request before it gives up."""

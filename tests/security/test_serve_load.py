@@ -8,12 +8,13 @@ import os
 import signal
 import threading
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from mphil.limits import MAX_EXPLAINED_ATOMS, MAX_REQUEST_CHARACTERS
+from mphil.limits import MAX_DRAWN_ATOMS, MAX_EXPLAINED_ATOMS, MAX_REQUEST_CHARACTERS
 from mphil.serve import requests
 from tests.served import JSON, PATIENCE
 
@@ -72,18 +73,47 @@ def test_a_deadline_ends_the_work_and_predictions_go_on(client, slow):
     assert gone(before)
 
 
+def test_short_predictions_do_not_wait_for_a_long_one(client):
+    """Whoever asks after the long request is answered before it, as often as they like."""
+    order = []
+
+    def ask(name, smiles):
+        order.append((name, client.post("/api/predict", {"smiles": smiles})))
+
+    long = ["C" * 901] * 60
+    asking = threading.Thread(target=ask, args=("long", long))
+    asking.start()
+    time.sleep(0.3)
+    for _ in range(3):
+        ask("short", ["CCO"])
+    asking.join(PATIENCE)
+    assert [name for name, _ in order] == ["short"] * 3 + ["long"]
+    assert {answer.status for _, answer in order} == {200}
+    assert [row["smiles"] for row in order[-1][1].json()["rows"]] == long
+
+
+def test_pages_draw_no_large_molecules(client):
+    """The server itself draws them, a hundred a page, and nobody is answered while RDKit lays one out."""
+    state = client.finish("\n".join(["smiles", "C" * MAX_DRAWN_ATOMS, "C" * (MAX_DRAWN_ATOMS + 1)]).encode())
+    rows = client.get(f"/api/jobs/{state['id']}/rows").json()["rows"]
+    assert [row["cells"]["status"] for row in rows] == ["ok", "ok"]
+    assert [row["drawing"] is None for row in rows] == [False, True]
+    assert client.get(f"/map/{state['id']}").status == 200
+
+
 @pytest.mark.promise("server limits")
-def test_a_prediction_that_takes_too_long_is_ended(client, monkeypatch):
+@pytest.mark.parametrize(("kind", "smiles"), [("predict", ["CCO"]), ("predict-long", ["C" * 901] * 12)])
+def test_a_prediction_that_takes_too_long_is_ended(client, monkeypatch, kind, smiles):
     """The process is stopped, as one that works for ever; it must be gone after the deadline, and have a successor."""
-    answered(client, "/api/predict")
+    answered(client, "/api/predict", smiles)
     monkeypatch.setattr(requests, "REQUEST_SECONDS", 1.0)
-    (number,) = explaining(b"predict")
+    (number,) = explaining(kind.encode())
     os.kill(number, signal.SIGSTOP)
-    assert "no answer within 1 seconds" in refused(client.post("/api/predict", {"smiles": ["CCO"]}), 504)
+    assert "no answer within 1 seconds" in refused(client.post("/api/predict", {"smiles": smiles}), 504)
     assert gone([number])
     monkeypatch.undo()
-    answered(client, "/api/predict")
-    assert explaining(b"predict") != [number]
+    answered(client, "/api/predict", smiles)
+    assert explaining(kind.encode()) != [number]
 
 
 @pytest.mark.slow
@@ -112,10 +142,10 @@ def test_a_crowd_is_told_to_come_back(client, monkeypatch):
     refused(client.post("/api/explain", {"smiles": ["CCO"]}), 503)
 
 
-def answered(client, path: str) -> None:
+def answered(client, path: str, smiles: Sequence[str] = ("CCO",)) -> None:
     """Ask until there is an answer: a process that takes the place of another one has to start first."""
     end = time.monotonic() + PATIENCE
-    while (status := client.post(path, {"smiles": ["CCO"]}).status) != 200:
+    while (status := client.post(path, {"smiles": smiles}).status) != 200:
         assert time.monotonic() < end, f"{path} answers {status}"
         time.sleep(0.2)
 

@@ -13,7 +13,7 @@ from mphil.serve import answers, schemas
 from mphil.serve.explainer import Explainer
 from mphil.serve.guard import UPLOAD, too_large
 from mphil.serve.jobs import Job, Jobs
-from mphil.serve.requests import Refusal, in_time
+from mphil.serve.requests import Refusal, in_time, kind_of
 from mphil.serve.results import Results
 from mphil.serve.service import ModelService
 
@@ -41,16 +41,11 @@ async def get_service(request: Request) -> ModelService:
     return service
 
 
-async def get_explainer(request: Request) -> Explainer:
-    """The process of the server that explains."""
-    explainer: Explainer = request.app.state.explainer
-    return explainer
-
-
-async def get_predicting(request: Request) -> Explainer:
-    """The process of the server that predicts."""
-    predicting: Explainer = request.app.state.predicting
-    return predicting
+async def get_process(request: Request) -> Explainer:
+    """The process of the server for such requests."""
+    kind = kind_of(request.scope["path"], int(request.headers["content-length"]))
+    process: Explainer = request.app.state.processes[kind]
+    return process
 
 
 async def get_jobs(request: Request) -> Jobs:
@@ -72,8 +67,7 @@ async def get_results(job: Annotated[Job, Depends(get_job)]) -> Results:
 
 
 ServiceOf = Annotated[ModelService, Depends(get_service)]
-ExplainerOf = Annotated[Explainer, Depends(get_explainer)]
-PredictingOf = Annotated[Explainer, Depends(get_predicting)]
+ProcessOf = Annotated[Explainer, Depends(get_process)]
 JobsOf = Annotated[Jobs, Depends(get_jobs)]
 JobOf = Annotated[Job, Depends(get_job)]
 ResultsOf = Annotated[Results, Depends(get_results)]
@@ -101,18 +95,16 @@ async def model(request: Request, service: ServiceOf) -> schemas.ModelFacts:
 
 
 @router.post("/api/predict", tags=["model"], response_model=schemas.PredictResponse)
-async def predict(request: Request, body: schemas.PredictRequest, predicting: PredictingOf) -> Response:
+async def predict(request: Request, body: schemas.PredictRequest, process: ProcessOf) -> Response:
     """Predict molecules; every row comes back, with a status."""
-    return Response(await in_time(request, predicting.ask(body.smiles)), media_type="application/json")
+    return Response(await in_time(request, process.ask(body.smiles)), media_type="application/json")
 
 
 @router.post("/api/explain", tags=["model"], response_model=schemas.ExplainResponse)
-async def explain(
-    request: Request, body: schemas.ExplainRequest, service: ServiceOf, explainer: ExplainerOf
-) -> Response:
+async def explain(request: Request, body: schemas.ExplainRequest, service: ServiceOf, process: ProcessOf) -> Response:
     """Predict molecules and say why: atoms, ranked substructures, nearest prototypes."""
     service.task(body.target)
-    text = await in_time(request, explainer.ask(body.smiles, body.target))
+    text = await in_time(request, process.ask(body.smiles, body.target))
     return Response(text, media_type="application/json")
 
 

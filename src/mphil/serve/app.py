@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Collection
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from importlib.metadata import version
 from typing import Any
 
@@ -19,15 +19,15 @@ from mphil.errors import MphilError, UsageError
 from mphil.model.predictor import Predictor
 from mphil.serve import api, pages
 from mphil.serve.connection import QUEUES
-from mphil.serve.explainer import Explainer, Kind
+from mphil.serve.explainer import Explainer
 from mphil.serve.guard import LOCAL, Guard
 from mphil.serve.jobs import Jobs
-from mphil.serve.requests import GONE, Refusal, Shutdown, Waiting
+from mphil.serve.requests import GONE, Kind, Refusal, Shutdown, Waiting
 from mphil.serve.service import ModelService
 
 DOCS = "GET /docs lists the operations"
 
-MAX_WAITING_SECONDS: dict[Kind, float] = {"predict": 0.5, "explain": 10.0}
+MAX_WAITING_SECONDS: dict[Kind, float] = {"predict": 0.5, "predict-long": 10.0, "explain": 10.0}
 """How long the last of those who wait may have to wait, by the time that answers took of late."""
 
 _log = logging.getLogger(__name__)
@@ -47,21 +47,22 @@ def create_app(predictor: Predictor, *, hosts: Collection[str] = LOCAL) -> FastA
         raise UsageError(
             "this bundle takes graphs that are no molecules, the page shows molecules; use `mphil predict`"
         )
-    waiting = {kind: Waiting(seconds) for kind, seconds in MAX_WAITING_SECONDS.items()}
-    queues = {f"/api/{kind}": queue for kind, queue in waiting.items()}
+    queues = {kind: Waiting(seconds) for kind, seconds in MAX_WAITING_SECONDS.items()}
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[dict[str, Any]]:
         # A job goes on for long, so it has a model of its own: questions need not wait for it.
         second = Predictor(predictor.bundle, batch_size=predictor.batch_size, device=predictor.device)
         with ModelService(predictor) as service, Jobs(second) as jobs:
-            async with (
-                Explainer(predictor, "predict", waiting["predict"]) as predicting,
-                Explainer(predictor, "explain", waiting["explain"]) as explainer,
-            ):
-                app.state.service, app.state.jobs = service, jobs
-                app.state.predicting, app.state.explainer = predicting, explainer
-                trial = asyncio.create_task(service.warm_up(predicting.warm_up(), explainer.warm_up()))
+            async with AsyncExitStack() as stack:
+                processes = {
+                    kind: await stack.enter_async_context(Explainer(predictor, kind, queue))
+                    for kind, queue in queues.items()
+                }
+                app.state.service, app.state.jobs, app.state.processes = service, jobs, processes
+                # Many servers never get a long request: its process starts with the first one.
+                others = [processes["predict"].warm_up(), processes["explain"].warm_up()]
+                trial = asyncio.create_task(service.warm_up(*others))
                 trial.add_done_callback(_tell_failure)
                 yield {QUEUES: queues}
                 trial.cancel()

@@ -9,22 +9,23 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from mphil.limits import HEADER_SECONDS, MAX_PEER_CONNECTIONS
 from mphil.serve.guard import HEADERS
-from mphil.serve.requests import Refusal
+from mphil.serve.requests import Refusal, kind_of
 
 QUEUES = "queues"
-"""Under which name the state of the application has who waits, by path; see `mphil.serve.requests`."""
+"""Under which name the state of the application has who waits, by kind; see `mphil.serve.requests`."""
 
 NEW_SECONDS = 0.5
 """How long a connection is spared that has said nothing, unless its peer has twice as many as it may."""
 
 _ASKED = re.compile(rb"POST (/[a-z/]+) HTTP/1\.[01]\r\n")
+_LENGTH = re.compile(rb"\r\ncontent-length: *([0-9]{1,18})\r\n", re.IGNORECASE)
 
 
 class Connection(H11Protocol):
     """A connection on which the head of each request has to arrive in time.
 
     A peer with too many connections loses the oldest one that is not being answered and not quite new. A new connection
-    that asks for something that too many wait for is told so after a look at its first line: to take its request apart
+    that asks for something that too many wait for is told so after a look at its first lines: to take its request apart
     would cost many times as much, and under an overload nearly all requests end like this.
     """
 
@@ -70,12 +71,13 @@ class Connection(H11Protocol):
             self._await_head()
 
     def _refuse_if_full(self, data: bytes) -> None:
-        asked = _ASKED.match(data)
-        queue = self.app_state.get(QUEUES, {}).get(asked[1].decode()) if asked else None
-        if queue is None:
+        asked, length = _ASKED.match(data), _LENGTH.search(data)
+        queues = self.app_state.get(QUEUES, {})
+        kind = kind_of(asked[1].decode(), int(length[1]) if length else 0) if asked else None
+        if kind not in queues:
             return
         try:
-            queue.check()
+            queues[kind].check()
         except Refusal as refusal:
             self._refused = True
             # The rest of the request is still heard, and forgotten: a closed end would answer it with a reset, which

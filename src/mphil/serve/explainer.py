@@ -1,7 +1,7 @@
 """Answers from a process of their own, which can be ended: a molecule that takes too long costs its request only.
 
-This is the side of the server; `mphil.serve.explaining` is the process. Predictions and explanations have one each, so
-that neither waits for the other.
+This is the side of the server; `mphil.serve.explaining` is the process. Short predictions, long ones and explanations
+have one each, so that none waits for another kind.
 """
 
 from __future__ import annotations
@@ -12,11 +12,10 @@ import os
 import struct
 import sys
 from contextlib import AbstractAsyncContextManager, suppress
-from typing import Literal
 
 from mphil.model.bundle import write_bundle
 from mphil.model.predictor import Predictor
-from mphil.serve.requests import Refusal, Waiting
+from mphil.serve.requests import Kind, Refusal, Waiting
 from mphil.serve.scratch import Scratch
 from mphil.serve.service import TRIAL
 
@@ -31,8 +30,6 @@ START_SECONDS = 600.0
 LINGER_SECONDS = 1.0
 """How long work goes on that nobody waits for any more. To start another process takes longer than most answers, so
 that clients who leave early would otherwise keep the server from everybody else."""
-
-Kind = Literal["predict", "explain"]
 
 
 class Explainer(AbstractAsyncContextManager["Explainer"]):
@@ -108,7 +105,7 @@ class Explainer(AbstractAsyncContextManager["Explainer"]):
         return body
 
     def _lost(self) -> Refusal:
-        return Refusal(503, f"the process that has to {self._kind} molecules was lost", "ask again")
+        return Refusal(503, "the process that worked on it was lost", "ask again")
 
     def _begin(self) -> asyncio.Task[asyncio.subprocess.Process]:
         """Start a process, unless there is one."""

@@ -24,17 +24,17 @@ from mphil.serve.requests import Refusal
 from mphil.serve.service import ModelService
 
 READY = b"ready"
-NICENESS = {"predict": 2, "explain": 7}
-"""How much work gives way to the event loop, which has to turn others away, and explanations to predictions."""
+NICENESS = {"predict": 2, "predict-long": 5, "explain": 7}
+"""How much work gives way to the event loop, which has to turn others away, and long work to short."""
 
 
 def answer(service: ModelService, request: bytes, kind: str) -> tuple[int, bytes]:
     """HTTP status and body of the answer to one request; a fault of ours travels back as text."""
     try:
         asked = json.loads(request)
-        if kind == "predict":
-            return 200, answers.predict(service, asked["smiles"]).model_dump_json().encode()
-        return 200, answers.explain(service, asked["smiles"], asked["target"]).model_dump_json().encode()
+        if kind == "explain":
+            return 200, answers.explain(service, asked["smiles"], asked["target"]).model_dump_json().encode()
+        return 200, answers.predict(service, asked["smiles"]).model_dump_json().encode()
     except Refusal as refusal:
         return refusal.status, refusal.body()
     except MphilError as error:

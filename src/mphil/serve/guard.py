@@ -19,7 +19,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from mphil.limits import MAX_PEER_REQUESTS, MAX_REQUEST_BYTES, MAX_REQUESTS, MAX_UPLOAD_BYTES
-from mphil.serve.requests import Pace, Refusal, Shutdown, Waiting
+from mphil.serve.requests import Kind, Pace, Refusal, Shutdown, Waiting, kind_of
 
 LOCAL = ("127.0.0.1", "localhost", "::1")
 """What this machine is called by itself."""
@@ -58,7 +58,7 @@ class Guard:
         app: what is guarded.
         hosts: names and addresses that a request may use for us; one of `EVERYWHERE` lets any address pass, no name.
         shutdown: tells when requests in flight are to be given up.
-        queues: who waits already, by the path that is asked for.
+        queues: who waits already, by what is asked of the model.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class Guard:
         app: ASGIApp,
         hosts: Collection[str] = LOCAL,
         shutdown: Shutdown | None = None,
-        queues: Mapping[str, Waiting] | None = None,
+        queues: Mapping[Kind, Waiting] | None = None,
     ) -> None:
         self.app, self.hosts, self._queues = app, frozenset(host.lower() for host in hosts), queues or {}
         self._shutdown, self._peers = shutdown or Shutdown(), Counter[str]()
@@ -87,9 +87,12 @@ class Guard:
             await send(message)
 
         try:
-            check(scope["method"], scope["path"], Headers(scope=scope), self.hosts, scope["scheme"])
-            if (queue := self._queues.get(scope["path"])) is not None:
-                queue.check()
+            headers = Headers(scope=scope)
+            check(scope["method"], scope["path"], headers, self.hosts, scope["scheme"])
+            if scope["method"] == "POST":
+                kind = kind_of(scope["path"], int(headers.get("content-length", 0)))
+                if kind in self._queues:
+                    self._queues[kind].check()
             with self._place(scope):
                 await self._pass_on(scope, receive, send_with_headers)
         except Refusal as refusal:

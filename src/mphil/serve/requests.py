@@ -10,9 +10,16 @@ import json
 import time
 from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from mphil.limits import MAX_WAITING_REQUESTS, MIN_BODY_RATE, REQUEST_SECONDS, UPLOAD_SECONDS, UPLOAD_TOTAL_SECONDS
+from mphil.limits import (
+    MAX_SHORT_BYTES,
+    MAX_WAITING_REQUESTS,
+    MIN_BODY_RATE,
+    REQUEST_SECONDS,
+    UPLOAD_SECONDS,
+    UPLOAD_TOTAL_SECONDS,
+)
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -39,6 +46,29 @@ class Refusal(Exception):
     def body(self) -> bytes:
         """The same as JSON text."""
         return json.dumps(self.content()).encode()
+
+
+Kind = Literal["predict", "predict-long", "explain"]
+"""What is asked of the model; each has a queue and a process of its own."""
+
+
+def kind_of(path: str, length: int) -> Kind | None:
+    """What a request asks of the model, as its head tells; None when no queue is concerned.
+
+    The work of a prediction grows with the characters of its molecules, of which a body has at most as many as bytes.
+    What may take many times as long as others goes its own way, or all others would wait for it.
+
+    Args:
+        path: what is asked for.
+        length: bytes of the body.
+
+    Example:
+        >>> [kind_of("/api/predict", length) for length in (20, 200_000)], kind_of("/healthz", 0)
+        (['predict', 'predict-long'], None)
+    """
+    if path == "/api/predict":
+        return "predict" if length <= MAX_SHORT_BYTES else "predict-long"
+    return "explain" if path == "/api/explain" else None
 
 
 ALWAYS_WAITING = 3

@@ -167,7 +167,7 @@ class PageRow(Answered):
     row: Annotated[int, Field(description="Its number, from 1.")]
     name: str
     canonical: str | None
-    drawing: Annotated[str | None, Field(description="SVG in which important atoms glow.")]
+    drawing: Annotated[str | None, Field(description="SVG in which important atoms glow; none of a large molecule.")]
     nearest_drawing: Annotated[str | None, Field(description="SVG of the nearest training molecule.")]
 
 

@@ -9,13 +9,14 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from typing import TypeVar
 
+import numpy as np
 import torch
 
 from mphil.errors import UnknownName
 from mphil.explain.atoms import ways
 from mphil.explain.rows import ExplainedRows
 from mphil.explain.single import Explanation, atom_scores, explain_molecules
-from mphil.limits import MAX_EXPLAINED_ATOMS, MAX_WAITING_REQUESTS
+from mphil.limits import MAX_DRAWN_ATOMS, MAX_EXPLAINED_ATOMS, MAX_WAITING_REQUESTS
 from mphil.model.predictor import Molecules, Predictions, Predictor, as_molecules
 from mphil.model.predictor.reading import cleaned
 from mphil.serve.requests import Refusal
@@ -105,7 +106,7 @@ class ModelService(AbstractContextManager["ModelService"]):
         Args:
             smiles: one molecule a row.
             parts: also rank their substructures, with atoms as they are written; else atoms are scored on the
-                canonical spelling, which is much faster.
+                canonical spelling, which is much faster, and molecules that are too large for a page are left out.
 
         Raises:
             Refusal: the substructures of a molecule are wanted, and it is too large.
@@ -114,9 +115,10 @@ class ModelService(AbstractContextManager["ModelService"]):
         if parts:
             _check_sizes(molecules)
         predictions = self.predictor.answer(molecules)
-        places = [place for place, row in enumerate(molecules.kept.tolist()) if predictions.answered[row]]
+        shown = molecules.store.n_nodes.numpy() <= (MAX_EXPLAINED_ATOMS if parts else MAX_DRAWN_ATOMS)
+        places = np.flatnonzero(predictions.answered[molecules.kept] & shown)
         rows = molecules.kept[places].tolist()
-        store = molecules.store.select(torch.tensor(places, dtype=torch.long))
+        store = molecules.store.select(torch.from_numpy(places))
         method = self.predictor.method
         if parts:
             explanations = explain_molecules(method, store, [smiles[row].strip() for row in rows], by=self.by)

@@ -1,12 +1,14 @@
 """Who may ask, and in what form."""
 
+import asyncio
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mphil.limits import MAX_REQUEST_BYTES, MAX_UPLOAD_BYTES
-from mphil.serve.guard import LOCAL, check, is_ours
-from mphil.serve.requests import Refusal
+from mphil.limits import MAX_REQUEST_BYTES, MAX_SHORT_BYTES, MAX_UPLOAD_BYTES
+from mphil.serve.guard import LOCAL, Guard, check, is_ours
+from mphil.serve.requests import Refusal, Waiting
 
 JSON = {"host": "localhost:1", "content-type": "application/json", "content-length": "2"}
 FILE = {"host": "localhost:1", "content-type": "application/octet-stream"}
@@ -96,3 +98,32 @@ def test_a_request_must_say_how_long_it_is_and_a_file_need_not():
     del (unsaid := dict(JSON))["content-length"]
     assert status("POST", "/api/predict", unsaid) == 411
     assert status("POST", "/api/files", FILE) == 0
+
+
+@pytest.mark.parametrize(
+    ("path", "length", "expected"),
+    [
+        ("/api/predict", MAX_SHORT_BYTES, 200),
+        ("/api/predict", MAX_SHORT_BYTES + 1, 503),
+        ("/api/explain", MAX_SHORT_BYTES + 1, 200),
+    ],
+)
+def test_a_crowd_of_long_predictions_turns_away_nobody_else(monkeypatch, path, length, expected):
+    full, told = Waiting(1.0), []
+    monkeypatch.setattr(full, "_number", 1000)
+
+    async def app(scope, receive, send):
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+
+    async def send(message):
+        told.append(message)
+
+    async def main():
+        headers = [(name.encode(), text.encode()) for name, text in (JSON | {"content-length": str(length)}).items()]
+        scope = {"type": "http", "method": "POST", "path": path, "scheme": "http", "headers": headers}
+        await Guard(app, queues={"predict": Waiting(1.0), "predict-long": full, "explain": Waiting(1.0)})(
+            scope, None, send
+        )
+
+    asyncio.run(main())
+    assert told[0]["status"] == expected

@@ -33,7 +33,7 @@ async function show(state) {
   byId("previous").disabled = place === 0;
   byId("next").disabled = place === rows.length - 1;
   const smiles = make("p", { className: "smiles" }, make("code", {}, row.smiles));
-  if (!row.drawing) {
+  if (row.cells.status !== "ok") {
     body.replaceChildren(smiles, make("p", {}, verdict("", `no answer: ${row.cells.status}`)), make("p", {}, row.cells.message ?? ""));
     return;
   }
