@@ -23,13 +23,13 @@ import shlex
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from statistics import mean
 from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 import per_table
 from mphil.benchmarks import Benchmark
@@ -42,9 +42,9 @@ from mphil.model.product.defaults import ARGUMENTS, ENCODER, MEMBERS, train_defa
 from mphil.model.product.standing import COMMITTEE
 from mphil.provenance import NUMERICS, checkout, machine, versions
 from mphil.training.start import MOLECULES, start_digest
+from mphil.trust.reliability import Reliability, root
 from per_table import missing, recorded
 
-Floats = NDArray[np.float64]
 TESTS = ("id_test", "ood_test")
 RIVAL = per_table.RESULTS / "chemprop.jsonl"
 """Records of `rival_chemprop.py`."""
@@ -184,32 +184,37 @@ def calibration(records: Sequence[dict[str, Any]]) -> str:
     """Calibration error of the default, mean over tables and over all rows at once.
 
     In ten bins of ten rows even true probabilities seem wrong: the error of labels that are drawn from the predicted
-    probabilities stands beside the mean.
+    probabilities stands beside the mean, and the root of the mean square gap without what chance adds to it.
     """
     lines = [
-        "| part | tables | rows | calibration error, mean of tables | if the probabilities were true | of all rows |",
-        "|---|---|---|---|---|---|",
+        "| part | tables | rows | calibration error, mean of tables | if the probabilities were true | "
+        "debiased, root mean square of tables | of all rows |",
+        "|---|---|---|---|---|---|---|",
     ]
     draws = np.random.default_rng(0)
     for part in TESTS:
         bins = [_bins(record["trust"][part]["reliability"]) for record in records if record["trust"][part]]
-        rows = sum(float(counts.sum()) for counts, _, _ in bins)
-        apart = np.sum([counts * (observed - predicted) for counts, predicted, observed in bins], 0)
-        error = mean(_gap(*one) for one in bins)
-        drawn = mean(_gap(n, p, draws.binomial(n.astype(int), p) / n.clip(1)) for n, p, _ in bins for _ in range(200))
-        told = f"{error:.3f} | {drawn:.3f} | {abs(apart).sum() / rows:.3f}"
-        lines.append(f"| {part} | {len(bins)} | {rows:,.0f} | {told} |")
+        count = np.array([one.count for one in bins])
+        gaps = np.nan_to_num(np.array([one.observed - one.predicted for one in bins]))
+        error = mean(one.error or 0.0 for one in bins)
+        drawn = mean(_drawn(one, draws) for one in bins for _ in range(200))
+        squares = [one.squared_error for one in bins]
+        debiased = root(mean(square for square in squares if square is not None))
+        of_all = abs((count * gaps).sum(0)).sum() / count.sum()
+        told = f"{error:.3f} | {drawn:.3f} | {debiased:.3f} | {of_all:.3f}"
+        lines.append(f"| {part} | {len(bins)} | {count.sum():,.0f} | {told} |")
     return "\n".join(lines)
 
 
-def _bins(found: Mapping[str, Any]) -> tuple[Floats, Floats, Floats]:
-    """Count, mean probability and share of hits in the bins of a reliability diagram, 0 where a bin is empty."""
-    count, predicted, observed = (np.nan_to_num(np.array(found[k], float)) for k in ("count", "predicted", "observed"))
-    return count, predicted, observed
+def _bins(found: Mapping[str, Any]) -> Reliability:
+    """The bins of a record, NaN where one is empty."""
+    return Reliability(*(np.array(found[key], np.float64) for key in ("count", "predicted", "observed")))
 
 
-def _gap(count: Floats, predicted: Floats, observed: Floats) -> float:
-    return float((count * abs(observed - predicted)).sum() / count.sum())
+def _drawn(bins: Reliability, draws: np.random.Generator) -> float:
+    """The calibration error of labels that are drawn from the mean probability of each bin."""
+    hits = draws.binomial(bins.count.astype(int), np.nan_to_num(bins.predicted))
+    return replace(bins, observed=hits / np.maximum(bins.count, 1)).error or 0.0
 
 
 def _by_kind(scores: Mapping[str, Any]) -> dict[str, Any]:

@@ -48,9 +48,10 @@ from mphil.training.metrics import gather, predict_logits, roc_auc
 from mphil.training.run import Run, execute
 from mphil.training.settings import merge, parse_assignment, resolve
 from mphil.trust import ood
-from mphil.trust.calibration import HOW, Calibration, expected_calibration_error, log_loss, reliability
+from mphil.trust.calibration import HOW, Calibration
 from mphil.trust.conformal import Conformal
 from mphil.trust.ood import VERDICTS, Bands, Gaussian
+from mphil.trust.reliability import expected_calibration_error, log_loss, reliability
 from mphil.trust.values import class_probabilities
 from trust_tables import written
 

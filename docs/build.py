@@ -433,7 +433,9 @@ def tool() -> str:
         "0.3.\n",
         tool_weights() + "\n",
         "Calibration error of the committee in ten bins, of all tables. On a few hundred rows it would not be 0 if "
-        "every probability were true: what it would be then is in the next column.\n",
+        "every probability were true: what it would be then is in the next column. The debiased error is the root of "
+        "the mean square gap less what chance adds to it ([how](../explanation/trust.md#probabilities)); a root mean "
+        "square is never below the mean gap it belongs to.\n",
         tool_calibration() + "\n",
         "Records: [product.jsonl](../../benchmarks/results/product.jsonl), each with its command, seed, versions, "
         "machine and state of the code.\n\n    python benchmarks/product.py\n    python benchmarks/committee.py\n",

@@ -17,6 +17,7 @@ from mphil.pages.text import MISSING, listing
 from mphil.pages.verdict import METRIC_NAMES
 from mphil.pages.view import PART_NAMES
 from mphil.task import LOWER_IS_BETTER
+from mphil.trust.reliability import root
 
 Values = Mapping[str, Any]
 
@@ -186,7 +187,9 @@ def _probabilities(metrics: Values, trust: Values) -> Section:
     rows = []
     for part, found in parts.items():
         error, loss = found["calibration_error"], found["log_loss"]
-        rows.append([PART_NAMES[part], *map(_number, (error["before"], error["after"], loss["before"], loss["after"]))])
+        debiased = root(found.get("squared_calibration_error", {}).get("after"))
+        shown = (error["before"], error["after"], debiased, loss["before"], loss["after"])
+        rows.append([PART_NAMES[part], *map(_number, shown)])
     series: dict[str, Sequence[float | None]] = {"ideal": [5.0 + 10 * i for i in range(10)]}
     for part, found in parts.items():
         series[PART_NAMES[part]] = [None if v is None else 100 * v for v in found["reliability"]["observed"]]
@@ -201,11 +204,12 @@ def _probabilities(metrics: Values, trust: Values) -> Section:
         show=lambda value: f"{value:.0f}",
         size=(400, 280),
     )
-    header = ["Part", "ECE before", "ECE after", "log loss before", "log loss after"]
+    header = ["Part", "ECE before", "ECE after", "debiased, after", "log loss before", "log loss after"]
     text = (
         f"Probabilities were calibrated by {trust['calibration']['method']} on {PART_NAMES[trust['fitted_on']]}. "
         f"A calibrated 70{SPACE}% comes true seven times in ten; the lines should follow the ideal one. Points with "
-        "few predictions jump about."
+        "few predictions jump about, and so the mean gap (ECE) is above 0 even for true probabilities; from the "
+        "debiased one, a root mean square gap, what chance adds is taken away."
     )
     why = metrics["left_out"].get("calibration")
     return Section(

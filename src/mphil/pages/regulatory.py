@@ -13,6 +13,7 @@ from mphil.pages.template import Grid, Section, page
 from mphil.pages.text import MISSING
 from mphil.pages.verdict import METRIC_NAMES
 from mphil.pages.view import PART_NAMES
+from mphil.trust.reliability import root
 
 Values = Mapping[str, Any]
 
@@ -183,16 +184,19 @@ def _external(config: Values, metrics: Values) -> Section:
     for part, found in metrics["trust"]["parts"].items():
         cover = found.get("coverage")
         error = found.get("calibration_error")
+        square = found.get("squared_calibration_error")
         rows.append(
             [
                 PART_NAMES[part],
                 _score(error["after"] if error else None),
+                _score(root(square["after"]) if square else None),
                 _percent(cover["covered"] if cover else None),
                 _score(cover["size"] if cover else None),
             ]
         )
     if rows:
-        grids.append(Grid("Probabilities and sets", ["Part", "Calibration error", "Covered", "Mean set size"], rows))
+        header = ["Part", "Calibration error", "Debiased (root mean square)", "Covered", "Mean set size"]
+        grids.append(Grid("Probabilities and sets", header, rows))
     return _chapter("6. Predictivity (OECD principle 4)", fields, grids)
 
 

@@ -16,15 +16,7 @@ from pydantic import ConfigDict
 
 from mphil.errors import UnknownName, UsageError
 from mphil.task import Kind, Task, as_labels
-from mphil.trust.values import (
-    Floats,
-    as_probabilities,
-    as_rows,
-    class_logits,
-    class_probabilities,
-    restore,
-    softmax,
-)
+from mphil.trust.values import Floats, as_rows, class_logits, restore, softmax
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -209,94 +201,3 @@ def _curve(places: Floats, hits: Floats) -> Curve | None:
     # Inside a level stretch knots say nothing.
     flat = np.concatenate([[False], (y[1:-1] == y[:-2]) & (y[1:-1] == y[2:]), [False]])[: len(y)]
     return Curve(tuple(x[~flat].tolist()), tuple(y[~flat].tolist()))
-
-
-@dataclass(frozen=True, eq=False)
-class Reliability:
-    """What was said against what happened, in bins of equal width from 0 to 1.
-
-    Attributes:
-        count: (bins,) predictions in each bin.
-        predicted: (bins,) their mean probability, NaN where there are none.
-        observed: (bins,) the share that came true, NaN where there are none.
-    """
-
-    count: Floats
-    predicted: Floats
-    observed: Floats
-
-    @property
-    def error(self) -> float | None:
-        r"""Expected calibration error :math:`\sum_b \frac{n_b}{n} |o_b - p_b|`; None without predictions."""
-        filled = self.count > 0
-        if not filled.any():
-            return None
-        gaps = np.abs(self.observed[filled] - self.predicted[filled])
-        return float((gaps * self.count[filled]).sum() / self.count.sum())
-
-
-def reliability(
-    probabilities: ArrayLike | Tensor,
-    y: ArrayLike | Tensor,
-    task: Task,
-    *,
-    target: int | None = None,
-    bins: int = 10,
-) -> Reliability:
-    """The points of a reliability plot.
-
-    A yes-or-no prediction says the probability of yes, and comes true when the label is yes. A multi-class prediction
-    says the probability of the likeliest class, and comes true when it is the label.
-
-    Args:
-        probabilities: (n, outputs) of the classes, or of the positive label of each task.
-        y: (n, tasks) labels, NaN = missing.
-        task: what is asked.
-        target: one task, or None for all of them together.
-        bins: how many.
-    """
-    said, came_true = _claims(probabilities, y, task)
-    columns = slice(None) if target is None else [target]
-    values, hits = said[:, columns].ravel(), came_true[:, columns].ravel()
-    known = ~np.isnan(hits)
-    place = np.minimum((values[known] * bins).astype(np.int64), bins - 1)
-    count = np.bincount(place, minlength=bins).astype(np.float64)
-    some = np.where(count > 0, count, np.nan)
-    sums = (np.bincount(place, weights=weights[known], minlength=bins) for weights in (values, hits))
-    predicted, observed = (total / some for total in sums)
-    return Reliability(count, predicted, observed)
-
-
-def expected_calibration_error(
-    probabilities: ArrayLike | Tensor, y: ArrayLike | Tensor, task: Task, *, bins: int = 15
-) -> float | None:
-    """Mean gap between what was said and what happened (see `reliability`), averaged over the tasks with labels.
-
-    Example:
-        >>> task = Task("binary", 1, "roc_auc")
-        >>> round(expected_calibration_error([[0.9], [0.9], [0.1]], [[1.0], [0.0], [0.0]], task), 3)
-        0.3
-    """
-    found = (reliability(probabilities, y, task, target=number, bins=bins).error for number in range(task.n_tasks))
-    errors = [error for error in found if error is not None]
-    return float(np.mean(errors)) if errors else None
-
-
-def log_loss(probabilities: ArrayLike | Tensor, y: ArrayLike | Tensor, task: Task) -> float | None:
-    r"""Mean :math:`-\log p_y` over all labels: least when the probabilities are the true ones; None without labels."""
-    values = as_probabilities(probabilities, task.n_outputs)
-    labels = as_labels(y, task, len(values))
-    row, column = np.nonzero(~np.isnan(labels))
-    chances = class_probabilities(values, task.kind)[row, column, labels[row, column].astype(np.int64)]
-    return float(-np.log(np.maximum(chances, np.finfo(np.float64).tiny)).mean()) if len(row) else None
-
-
-def _claims(probabilities: ArrayLike | Tensor, y: ArrayLike | Tensor, task: Task) -> tuple[Floats, Floats]:
-    """What is said (n, tasks), and whether it came true: 1, 0, or NaN where nobody knows."""
-    values = as_probabilities(probabilities, task.n_outputs)
-    labels = as_labels(y, task, len(values))
-    if task.kind != "multiclass":
-        return values, labels
-    by_class = class_probabilities(values, task.kind)
-    right = (by_class.argmax(-1) == labels).astype(np.float64)
-    return by_class.max(-1), np.where(np.isnan(labels), np.nan, right)

@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 from sklearn.isotonic import IsotonicRegression
-from sklearn.metrics import log_loss as sklearn_log_loss
 
 from mphil.errors import DataError, IntegrityError, UnknownName
 from mphil.task import Task
-from mphil.trust.calibration import TEMPERATURES, Calibration, expected_calibration_error, log_loss, reliability
+from mphil.trust.calibration import TEMPERATURES, Calibration
+from mphil.trust.reliability import expected_calibration_error
 
 NAN = math.nan
 BINARY = Task("binary", 1, "roc_auc")
@@ -255,67 +255,3 @@ def test_unknown_methods_and_shapes_are_refused():
         Calibration.fit([[0.0]], [[0.0]], BINARY, "isotnic")
     with pytest.raises(DataError, match="logits have shape"):
         Calibration.fit([[0.0]], [[0.0]], BINARY, "none").apply([[0.0, 1.0]])
-
-
-def loop_error(said, hits, bins):
-    """Expected calibration error, bin by bin."""
-    pairs = [(p, h) for p, h in zip(said, hits, strict=True) if h == h]
-    total = 0.0
-    for b in range(bins):
-        inside = [(p, h) for p, h in pairs if b / bins <= p < (b + 1) / bins or (b == bins - 1 and p == 1)]
-        if inside:
-            gap = abs(sum(p for p, _ in inside) - sum(h for _, h in inside)) / len(inside)
-            total += gap * len(inside) / len(pairs)
-    return total
-
-
-@given(
-    arrays.arrays(float, (12, 2), elements=st.sampled_from([0.0, 0.1, 0.21, 0.5, 0.77, 0.99, 1.0])),
-    arrays.arrays(float, (12, 2), elements=st.sampled_from([0.0, 1.0, NAN])),
-)
-@few
-def test_the_error_of_yes_or_no_tasks_against_a_loop(said, y):
-    columns = [c for c in (0, 1) if not np.isnan(y[:, c]).all()]
-    found = expected_calibration_error(said, y, PAIR, bins=8)
-    if not columns:
-        assert found is None
-    else:
-        expected = [loop_error(said[:, c].tolist(), y[:, c].tolist(), 8) for c in columns]
-        assert found == pytest.approx(sum(expected) / len(expected), abs=1e-12)
-
-
-def test_the_error_of_several_classes_is_that_of_the_likeliest():
-    chances = np.array([[0.6, 0.3, 0.1], [0.2, 0.7, 0.1], [0.2, 0.1, 0.7], [0.5, 0.25, 0.25]])
-    y = np.array([[0.0], [0.0], [2.0], [NAN]])
-    said, hits = [0.6, 0.7, 0.7], [1.0, 0.0, 1.0]
-    assert expected_calibration_error(chances, y, THREE, bins=5) == pytest.approx(loop_error(said, hits, 5))
-    found = reliability(chances, y, THREE, bins=5)
-    assert found.count.tolist() == [0, 0, 0, 3, 0]
-    assert found.predicted[3] == pytest.approx(2 / 3)
-    assert found.observed[3] == pytest.approx(2 / 3)
-    assert np.isnan(found.observed[[0, 1, 2, 4]]).all()
-
-
-def test_reliability_of_one_task_and_of_all():
-    said, y = [[0.05, 0.95], [0.05, 1.0]], [[0.0, 1.0], [1.0, NAN]]
-    first, second, both = (reliability(said, y, PAIR, target=t) for t in (0, 1, None))
-    assert (first.count + second.count).tolist() == both.count.tolist() == [2, 0, 0, 0, 0, 0, 0, 0, 0, 1]
-    assert (first.observed[0], second.observed[9]) == (0.5, 1.0)
-    assert (both.predicted[0], both.predicted[9]) == (0.05, 0.95)
-
-
-def test_nothing_to_judge():
-    assert reliability(np.zeros((0, 1)), np.zeros((0, 1)), BINARY).error is None
-    assert expected_calibration_error([[0.4]], [[NAN]], BINARY) is None
-    assert log_loss([[0.4]], [[NAN]], BINARY) is None
-
-
-def test_log_loss_against_scikit_learn():
-    generator = np.random.default_rng(4)
-    chances = generator.dirichlet([1, 1, 1], 50)
-    y = generator.integers(0, 3, (50, 1)).astype(float)
-    y[::4] = NAN
-    kept = ~np.isnan(y[:, 0])
-    assert log_loss(chances, y, THREE) == pytest.approx(sklearn_log_loss(y[kept, 0], chances[kept], labels=[0, 1, 2]))
-    assert log_loss([[0.9, 0.2]], [[1.0, 0.0]], PAIR) == pytest.approx(-(math.log(0.9) + math.log(0.8)) / 2)
-    assert math.isfinite(log_loss([[0.0]], [[1.0]], BINARY))

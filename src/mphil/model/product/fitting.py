@@ -16,10 +16,11 @@ from mphil.model.predictor.asking import Outputs
 from mphil.model.product.measured import errors_of
 from mphil.task import Task
 from mphil.training.metrics import roc_auc
-from mphil.trust.calibration import Calibration, expected_calibration_error, log_loss, reliability
+from mphil.trust.calibration import Calibration
 from mphil.trust.conformal import Conformal
 from mphil.trust.intervals import Intervals
 from mphil.trust.ood import VERDICTS, Bands
+from mphil.trust.reliability import expected_calibration_error, log_loss, reliability, squared_calibration_error
 
 ALPHA = 0.1
 """Share of true classes that a conformal set may miss."""
@@ -108,12 +109,14 @@ def _of_classes(trust: Trust, said: Outputs, y: Floats, task: Task) -> dict[str,
     own = Calibration("none", task.kind, task.n_outputs)
     probability = trust.calibration.apply(said.logits)
     points = reliability(probability, y, task)
+    chances = {"before": own.apply(said.logits), "after": probability}
+    measures = {
+        "calibration_error": expected_calibration_error,
+        "squared_calibration_error": squared_calibration_error,
+        "log_loss": log_loss,
+    }
     return {
-        "calibration_error": {
-            "before": expected_calibration_error(own.apply(said.logits), y, task),
-            "after": expected_calibration_error(probability, y, task),
-        },
-        "log_loss": {"before": log_loss(own.apply(said.logits), y, task), "after": log_loss(probability, y, task)},
+        **{name: {when: of(values, y, task) for when, values in chances.items()} for name, of in measures.items()},
         "coverage": None if trust.conformal is None else asdict(trust.conformal.coverage(probability, y)),
         "reliability": {name: _plain(getattr(points, name)) for name in ("count", "predicted", "observed")},
     }

@@ -26,6 +26,7 @@ def test_an_overconfident_model_is_cooled_and_its_sets_cover():
     tested, labels, far = made(2000, 1)
     found = measure(trust, {"id_test": tested}, {"id_test": labels}, {"id_test": far}, TASK)["parts"]["id_test"]
     assert found["calibration_error"]["after"] < found["calibration_error"]["before"] / 2
+    assert found["squared_calibration_error"]["after"] < 0.001 < found["squared_calibration_error"]["before"]
     assert found["log_loss"]["after"] < found["log_loss"]["before"]
     assert found["coverage"]["covered"] == pytest.approx(1 - ALPHA, abs=0.03)
     assert all(value == pytest.approx(1 - ALPHA, abs=0.05) for value in found["coverage"]["by_class"])

@@ -59,7 +59,8 @@ def test_calibration_error_beside_that_of_true_probabilities(script):
     id_test, ood_test = script.calibration(records).splitlines()[2:]
     cells = [cell.strip() for cell in id_test.strip("|").split("|")]
     assert cells[:4] == ["id_test", "2", "200", "0.080"]
-    assert cells[5] == "0.000", "errors of two tables that are opposite are none of all rows"
+    assert cells[6] == "0.000", "errors of two tables that are opposite are none of all rows"
+    assert cells[5] == f"{(0.8 * (0.01 - 0.5 * 0.16 / 79) - 0.2 * 0.09 / 19) ** 0.5:.3f}", "squares less variances"
     assert 0.02 < float(cells[4]) < 0.05, "0.8 * (2 / pi * 0.09 / 80) ** 0.5 = 0.021, and the second bin"
     assert ood_test.endswith("| 0.080 |")
 
