@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import csv
 import hashlib
+import itertools
 import json
 import re
 import shlex
@@ -132,6 +133,7 @@ def train(table: str, seed: int, runs: Path) -> dict[str, Any]:
         "scores": summary["scores"],
         "committee": summary["committee"],
         "trust": {part: metrics["trust"]["parts"].get(part) for part in TESTS},
+        "calibration": product.bundle.trust.calibration.method,
         "seconds": round(time.monotonic() - began, 1),
         "cpu_seconds": round(time.process_time() - cpu, 1),
     }
@@ -184,16 +186,19 @@ def calibration(records: Sequence[dict[str, Any]]) -> str:
     """Calibration error of the default, mean over tables and over all rows at once.
 
     In ten bins of ten rows even true probabilities seem wrong: the error of labels that are drawn from the predicted
-    probabilities stands beside the mean, and the root of the mean square gap without what chance adds to it.
+    probabilities stands beside the mean, and the root of the mean square gap without what chance adds to it. Records
+    that name no calibration are of a temperature.
     """
     lines = [
-        "| part | tables | rows | calibration error, mean of tables | if the probabilities were true | "
+        "| calibration | part | records | rows | calibration error, mean of tables | if the probabilities were true | "
         "debiased, root mean square of tables | of all rows |",
-        "|---|---|---|---|---|---|---|",
+        "|---|---|---|---|---|---|---|---|",
     ]
     draws = np.random.default_rng(0)
-    for part in TESTS:
-        bins = [_bins(record["trust"][part]["reliability"]) for record in records if record["trust"][part]]
+    methods = sorted({record.get("calibration", "temperature") for record in records}, reverse=True)
+    for method, part in itertools.product(methods, TESTS):
+        own = [record for record in records if record.get("calibration", "temperature") == method]
+        bins = [_bins(record["trust"][part]["reliability"]) for record in own if record["trust"][part]]
         count = np.array([one.count for one in bins])
         gaps = np.nan_to_num(np.array([one.observed - one.predicted for one in bins]))
         error = mean(one.error or 0.0 for one in bins)
@@ -202,7 +207,7 @@ def calibration(records: Sequence[dict[str, Any]]) -> str:
         debiased = root(mean(square for square in squares if square is not None))
         of_all = abs((count * gaps).sum(0)).sum() / count.sum()
         told = f"{error:.3f} | {drawn:.3f} | {debiased:.3f} | {of_all:.3f}"
-        lines.append(f"| {part} | {len(bins)} | {count.sum():,.0f} | {told} |")
+        lines.append(f"| {method} | {part} | {len(bins)} | {count.sum():,.0f} | {told} |")
     return "\n".join(lines)
 
 

@@ -204,9 +204,10 @@ def _probabilities(metrics: Values, trust: Values) -> Section:
         show=lambda value: f"{value:.0f}",
         size=(400, 280),
     )
+    fitted_on = [PART_NAMES[part] for part in trust.get("calibrated_on") or [trust["fitted_on"]]]
     header = ["Part", "ECE before", "ECE after", "debiased, after", "log loss before", "log loss after"]
     text = (
-        f"Probabilities were calibrated by {trust['calibration']['method']} on {PART_NAMES[trust['fitted_on']]}. "
+        f"Probabilities were calibrated by {trust['calibration']['method']} on {listing(fitted_on)}. "
         f"A calibrated 70{SPACE}% comes true seven times in ten; the lines should follow the ideal one. Points with "
         "few predictions jump about, and so the mean gap (ECE) is above 0 even for true probabilities; from the "
         "debiased one, a root mean square gap, what chance adds is taken away."

@@ -21,11 +21,15 @@ from mphil.trust.values import Floats, as_rows, class_logits, restore, softmax
 if TYPE_CHECKING:
     from torch import Tensor
 
-How = Literal["temperature", "isotonic", "none"]
+How = Literal["temperature", "platt", "isotonic", "none"]
 HOW: tuple[How, ...] = get_args(How)
 TEMPERATURES = (0.01, 100.0)
 """The range in which a temperature is looked for."""
+PRIOR = 0.2
+"""Standard deviation of Platt's slope around 1 and of his offset around 0 before a label is seen: chosen on validation
+parts by benchmarks/calibration.py."""
 _ROUNDS = 60
+_SEVERAL = "platt calibrates yes-or-no tasks, not several classes; use temperature"
 
 
 @dataclass(frozen=True)
@@ -57,12 +61,15 @@ class Calibration:
 
     Attributes:
         method: `temperature` divides the logits of a task by one number, which leaves every ranking and every predicted
-            class as it was. `isotonic` replaces each output by a curve that never falls: it can mend any shape, needs
-            more labels (hundreds), and makes ties. `none` gives the model's own probabilities.
+            class as it was. `platt`, for yes-or-no tasks, also adds a number: rankings stay, and a task whose
+            probabilities are too high or too low on the whole is mended. `isotonic` replaces each output by a curve
+            that never falls: it can mend any shape, needs more labels (hundreds), and makes ties. `none` gives the
+            model's own probabilities.
         kind: kind of the task.
         outputs: logits of a graph.
         temperatures: one for each task; None = left as it is, since its held-out labels are not of two classes.
         curves: one for each output; None = left as it is, for the same reason.
+        offsets: of `platt`, one for each task, added to its logit after the division; None likewise.
 
     Example:
         >>> task = Task("binary", 1, "roc_auc")
@@ -78,14 +85,24 @@ class Calibration:
     outputs: int
     temperatures: tuple[float | None, ...] = ()
     curves: tuple[Curve | None, ...] = ()
+    offsets: tuple[float | None, ...] = ()
 
     def __post_init__(self) -> None:
         if self.kind == "regression" and self.method != "none":
             raise UsageError("a regression has no probabilities to calibrate; use none")
+        if self.kind == "multiclass" and self.method == "platt":
+            raise UsageError(_SEVERAL)
         tasks = Task(self.kind, self.outputs, "rmse" if self.kind == "regression" else "accuracy").n_tasks
-        wanted = {"temperature": (tasks, 0), "isotonic": (0, self.outputs), "none": (0, 0)}[self.method]
-        if (len(self.temperatures), len(self.curves)) != wanted:
+        wanted = {
+            "temperature": (tasks, 0, 0),
+            "platt": (tasks, 0, tasks),
+            "isotonic": (0, self.outputs, 0),
+            "none": (0, 0, 0),
+        }[self.method]
+        if (len(self.temperatures), len(self.curves), len(self.offsets)) != wanted:
             raise UsageError(f"{self.method} calibration of {self.outputs} outputs lacks its values or has too many")
+        if self.offsets and [t is None for t in self.temperatures] != [b is None for b in self.offsets]:
+            raise UsageError("a task has a temperature and an offset, or neither")
         if any(temperature is not None and temperature <= 0 for temperature in self.temperatures):
             raise UsageError("a temperature must be above 0")
 
@@ -99,7 +116,7 @@ class Calibration:
             logits: (n, outputs) of the model.
             y: (n, tasks) labels, NaN = missing.
             task: what is asked.
-            method: `temperature`, `isotonic` or `none`.
+            method: `temperature`, `platt` (yes-or-no tasks alone), `isotonic` or `none`.
         """
         if method not in HOW:
             raise UnknownName("calibration", method, HOW)
@@ -107,6 +124,13 @@ class Calibration:
         labels = as_labels(y, task, len(outputs))
         if method == "none":
             return cls(method, task.kind, task.n_outputs)
+        if method == "platt":
+            if task.kind == "multiclass":
+                raise UsageError(_SEVERAL)
+            lines = [_line(*column) for column in zip(outputs.T, labels.T, strict=True)]
+            temperatures = tuple(None if line is None else 1 / line[0] for line in lines)
+            offsets = tuple(None if line is None else line[1] for line in lines)
+            return cls(method, task.kind, task.n_outputs, temperatures=temperatures, offsets=offsets)
         by_class = class_logits(outputs, task.kind)
         if method == "temperature":
             columns = zip(by_class.swapaxes(0, 1), labels.T, strict=True)
@@ -121,7 +145,7 @@ class Calibration:
     @property
     def left(self) -> tuple[int, ...]:
         """Tasks (of a multi-class problem: classes, when isotonic) that could not be fitted and stay as they are."""
-        fitted = self.temperatures if self.method == "temperature" else self.curves
+        fitted = self.curves if self.method == "isotonic" else self.temperatures
         return tuple(number for number, value in enumerate(fitted) if value is None)
 
     def apply(self, logits: ArrayLike | Tensor) -> Floats:
@@ -133,8 +157,10 @@ class Calibration:
         if self.kind == "regression":
             return outputs
         by_class = class_logits(outputs, self.kind)
-        if self.method == "temperature":
+        if self.temperatures:
             by_class = by_class / np.array([[1.0 if t is None else t] for t in self.temperatures])
+        if self.offsets:
+            by_class = by_class + class_logits(np.array([[b or 0.0 for b in self.offsets]]), self.kind)
         chances = softmax(by_class)
         own = chances[:, 0] if self.kind == "multiclass" else chances[..., 1]
         if self.method != "isotonic":
@@ -181,6 +207,36 @@ def _temperature(logits: Floats, labels: Floats) -> float | None:
         middle = (low * high) ** 0.5
         low, high = (middle, high) if slope(middle) < 0 else (low, middle)
     return float(1 / (low * high) ** 0.5)
+
+
+def _line(logits: Floats, labels: Floats) -> tuple[float, float] | None:
+    r"""Slope and offset of least cross-entropy for logits (n,) and labels (n,); None without two classes.
+
+    Minimises :math:`\sum_i \log(1 + e^{u_i}) - y_i u_i + \frac{(a - 1)^2 + b^2}{2 s^2}` with :math:`u_i = a z_i + b`
+    and :math:`s` = `PRIOR`: Platt's scaling (1999), shrunk to the logits as they are. The loss is convex; the slope
+    stays above 0, so that rankings stay.
+    """
+    from scipy.optimize import minimize
+    from scipy.special import expit
+
+    known = ~np.isnan(labels)
+    z, y = logits[known], labels[known]
+    if len(np.unique(y)) < 2:
+        return None
+
+    def loss(line: Floats) -> tuple[float, Floats]:
+        slope, offset = line
+        said = slope * z + offset
+        total = (np.logaddexp(0, said) - y * said).sum() + ((slope - 1) ** 2 + offset**2) / (2 * PRIOR**2)
+        excess = expit(said) - y
+        rise = np.array([(excess * z).sum() + (slope - 1) / PRIOR**2, excess.sum() + offset / PRIOR**2])
+        return float(total), rise
+
+    bounds = [(1 / TEMPERATURES[1], 1 / TEMPERATURES[0]), (None, None)]
+    found = minimize(
+        loss, [1.0, 0.0], jac=True, method="L-BFGS-B", bounds=bounds, options={"ftol": 1e-14, "gtol": 1e-8}
+    )
+    return float(found.x[0]), float(found.x[1])
 
 
 def _curve(places: Floats, hits: Floats) -> Curve | None:

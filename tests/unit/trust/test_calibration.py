@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 from sklearn.isotonic import IsotonicRegression
 
-from mphil.errors import DataError, IntegrityError, UnknownName
+from mphil.errors import DataError, IntegrityError, UnknownName, UsageError
 from mphil.task import Task
-from mphil.trust.calibration import TEMPERATURES, Calibration
+from mphil.trust.calibration import PRIOR, TEMPERATURES, Calibration
 from mphil.trust.reliability import expected_calibration_error
 
 NAN = math.nan
@@ -75,6 +75,42 @@ def test_a_temperature_mends_logits_that_were_multiplied():
     assert expected_calibration_error(after, y, BINARY) < 0.02 < expected_calibration_error(before, y, BINARY)
 
 
+def line_loss(logits, labels, slope, offset):
+    """The loss that Platt's line minimises, term by term."""
+    total = ((slope - 1) ** 2 + offset**2) / (2 * PRIOR**2)
+    for z, y in zip(logits[:, 0].tolist(), labels[:, 0].tolist(), strict=True):
+        if y == y:
+            said = slope * z + offset
+            total += max(said, 0.0) + math.log1p(math.exp(-abs(said))) - y * said
+    return total
+
+
+@given(held_out())
+@few
+def test_no_line_of_a_grid_is_better(case):
+    logits, labels = case
+    found = Calibration.fit(logits, labels, BINARY, "platt")
+    least = line_loss(logits, labels, 1 / found.temperatures[0], found.offsets[0])
+    for slope in np.linspace(0.01, 3, 14):
+        for offset in np.linspace(-2, 2, 15):
+            assert least <= line_loss(logits, labels, slope, offset) + 1e-9
+    for turn in np.linspace(0, 2 * math.pi, 12):  # and the last digits
+        slope = max(1 / found.temperatures[0] + 1e-3 * math.cos(turn), 0.01)
+        assert least <= line_loss(logits, labels, slope, found.offsets[0] + 1e-3 * math.sin(turn)) + 1e-9
+
+
+def test_platt_mends_sharpness_and_level_and_few_labels_change_little():
+    rng = np.random.default_rng(5)
+    true = rng.normal(size=(4000, 1))
+    y = (rng.random(true.shape) < 1 / (1 + np.exp(-true))).astype(float)
+    found = Calibration.fit(2 * true - 1, y, BINARY, "platt")
+    assert (found.temperatures[0], found.offsets[0]) == (pytest.approx(2, rel=0.1), pytest.approx(0.5, abs=0.1))
+    few = Calibration.fit(2 * true[:8] - 1, y[:8], BINARY, "platt")
+    assert abs(1 / few.temperatures[0] - 1) + abs(few.offsets[0]) < 0.6
+    with pytest.raises(UsageError, match="not several classes; use temperature"):
+        Calibration.fit([[0.0, 1.0, 2.0]], [[1.0]], THREE, "platt")
+
+
 def test_few_labels_that_are_all_right_do_not_make_certain():
     calibration = Calibration.fit([[5.0], [-5.0]], [[1.0], [0.0]], BINARY)
     assert calibration.apply([[5.0]])[0, 0] == pytest.approx(2 / 3, abs=1e-6)
@@ -92,7 +128,7 @@ def test_a_temperature_keeps_the_predicted_class(case):
                 assert row[one] < row[other] or chances[one] >= chances[other] - 1e-12
 
 
-@pytest.mark.parametrize("method", ["temperature", "isotonic"])
+@pytest.mark.parametrize("method", ["temperature", "platt", "isotonic"])
 @given(held_out(), st.lists(st.floats(-50, 50), min_size=2, max_size=30))
 @few
 def test_a_higher_logit_never_has_a_lower_probability(method, case, others):
@@ -149,7 +185,7 @@ def test_tasks_are_fitted_by_themselves():
     generator = np.random.default_rng(2)
     logits, y = generator.normal(size=(40, 2)), generator.integers(0, 2, (40, 2)).astype(float)
     y[:7, 0] = NAN
-    for method in ("temperature", "isotonic"):
+    for method in ("temperature", "platt", "isotonic"):
         both = Calibration.fit(logits, y, PAIR, method).apply(logits)
         for column in (0, 1):
             kept = ~np.isnan(y[:, column])
@@ -157,7 +193,7 @@ def test_tasks_are_fitted_by_themselves():
             assert (both[:, column] == alone.apply(logits[:, [column]])[:, 0]).all()
 
 
-@pytest.mark.parametrize("method", ["temperature", "isotonic", "none"])
+@pytest.mark.parametrize("method", ["temperature", "platt", "isotonic", "none"])
 @pytest.mark.parametrize(
     ("logits", "y"),
     [
@@ -194,9 +230,11 @@ def test_logits_that_are_always_wrong_are_cooled_to_nothing():
     assert found == pytest.approx(TEMPERATURES[1])
 
 
-@pytest.mark.parametrize("method", ["temperature", "isotonic", "none"])
+@pytest.mark.parametrize("method", ["temperature", "platt", "isotonic", "none"])
 @pytest.mark.parametrize("task", [BINARY, THREE, PAIR], ids=lambda task: task.kind)
 def test_it_comes_back_from_json(method, task):
+    if (method, task) == ("platt", THREE):
+        pytest.skip("platt is for yes-or-no tasks")
     generator = np.random.default_rng(3)
     logits = generator.normal(size=(30, task.n_outputs))
     y = generator.integers(0, task.n_classes, (30, task.n_tasks)).astype(float)
@@ -208,6 +246,7 @@ def test_it_comes_back_from_json(method, task):
 
 
 GOOD = {"method": "temperature", "kind": "binary", "outputs": 1, "temperatures": [1.5], "curves": []}
+PLATT = GOOD | {"method": "platt", "offsets": [0.5]}
 CURVE = {
     "method": "isotonic",
     "kind": "binary",
@@ -226,7 +265,13 @@ CURVE = {
         GOOD | {"temperatures": [NAN]},
         GOOD | {"temperatures": [1.0, 1.0]},
         GOOD | {"temperatures": []},
+        GOOD | {"method": "plat"},
         GOOD | {"method": "platt"},
+        GOOD | {"offsets": [0.5]},
+        PLATT | {"offsets": [None]},
+        PLATT | {"offsets": [math.inf]},
+        PLATT | {"temperatures": [-1.0]},
+        PLATT | {"kind": "multiclass", "outputs": 3},
         GOOD | {"kind": "multiclass"},
         GOOD | {"outputs": 0},
         GOOD | {"more": 1},
@@ -247,6 +292,7 @@ def test_a_spoiled_file_is_refused(values):
 
 def test_good_files_are_not_refused():
     assert Calibration.from_dict(GOOD).apply([[0.0]])[0, 0] == 0.5
+    assert Calibration.from_dict(PLATT).apply([[-0.75]])[0, 0] == 0.5
     assert Calibration.from_dict(CURVE).apply([[0.25]])[0, 0] == 0.25
 
 

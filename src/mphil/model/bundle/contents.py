@@ -177,12 +177,13 @@ class Trust:
 
     Attributes:
         score: which score says how far from training a graph is.
-        fitted_on: the part everything was fitted on.
+        fitted_on: the part everything was fitted on, but for the calibration where `calibrated_on` names others.
         calibration: from logits to probabilities; its method is `none` when there was nothing to fit it on.
         conformal: sets of classes; None for a regression, or when there was nothing to fit them on.
         bands: from scores to words; None likewise.
         left_out: what is missing, and why.
         intervals: around the numbers of a regression; None for classes, or when there was nothing to fit them on.
+        calibrated_on: the parts that the calibration was fitted on; none in older bundles, where it is `fitted_on`.
     """
 
     score: Score
@@ -192,6 +193,7 @@ class Trust:
     bands: Bands | None = None
     left_out: Mapping[str, str] = field(default_factory=dict)
     intervals: Intervals | None = None
+    calibrated_on: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)

@@ -136,6 +136,7 @@ def trust_values(trust: Trust) -> dict[str, Any]:
         "bands": None if trust.bands is None else trust.bands.to_dict(),
         "left_out": dict(trust.left_out),
         "intervals": None if trust.intervals is None else trust.intervals.to_dict(),
+        "calibrated_on": list(trust.calibrated_on),
     }
 
 
@@ -265,6 +266,7 @@ def _trust(folder: Path, data: bytes, config: BundleConfig) -> Trust:
             bands=None if values["bands"] is None else Bands.from_dict(values["bands"]),
             left_out={str(what): str(why) for what, why in values["left_out"].items()},
             intervals=None if values.get("intervals") is None else Intervals.from_dict(values["intervals"]),
+            calibrated_on=tuple(map(str, values.get("calibrated_on", ()))),
         )
     except (KeyError, TypeError, AttributeError, MphilError) as error:
         raise _unusable(folder / TRUST, str(error)) from None

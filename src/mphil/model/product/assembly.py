@@ -16,7 +16,7 @@ from mphil.chem.fingerprint import NAME
 from mphil.chem.schema import SCHEMAS
 from mphil.chem.standardise import NAME as PARENT
 from mphil.config import RunConfig
-from mphil.graphs.split import PARTS, Part
+from mphil.graphs.split import Part
 from mphil.model.bundle import Bundle, BundleConfig, MoleculeReading, References, Trust
 from mphil.model.bundle.contents import Score
 from mphil.model.bundle.folder import trust_values, weights_digest
@@ -104,8 +104,7 @@ def assemble(
     score: Score = "tanimoto" if run is None else best_score(run.method, molecules=fingerprints is not None)
     draft = _untested(prepared, run, score)
     held: Part = "id_val" if len(data.split.id_val) else "ood_val"
-    asked = (*PARTS,) if trained else ("train", held, *TESTED)
-    parts = {part: graphs for part, graphs in data.split if part in asked and len(graphs)}
+    parts = {part: graphs for part, graphs in data.split if len(graphs)}
     labels = {part: data.store.y[graphs].double().numpy() for part, graphs in parts.items()}
     if trained is not None:
         draft = with_members(draft, trained)
@@ -123,7 +122,9 @@ def assemble(
         for part, graphs in parts.items()
         if part in (held, *TESTED)
     }
-    trust = fit_trust(held, outputs[held], labels[held], data.task, score, distances[held])
+    both = held == "id_val" and "ood_val" in parts
+    shifted = ("ood_val", outputs["ood_val"], labels["ood_val"]) if both else None
+    trust = fit_trust(held, outputs[held], labels[held], data.task, score, distances[held], shifted)
     tested = [part for part in TESTED if part in parts]
     metrics: dict[str, Any] = {
         "metric": data.task.metric,

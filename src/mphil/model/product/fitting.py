@@ -34,8 +34,16 @@ BINS = 16
 Floats = NDArray[np.float64]
 
 
-def fit_trust(part: str, outputs: Outputs, y: Floats, task: Task, score: Score, distances: Floats) -> Trust:
-    """Calibration, conformal thresholds and bands, all from one held-out part; of a regression intervals and bands.
+def fit_trust(
+    part: str,
+    outputs: Outputs,
+    y: Floats,
+    task: Task,
+    score: Score,
+    distances: Floats,
+    shifted: tuple[str, Outputs, Floats] | None = None,
+) -> Trust:
+    """Calibration, conformal thresholds and bands from a held-out part; of a regression intervals and bands.
 
     Args:
         part: its name.
@@ -44,6 +52,8 @@ def fit_trust(part: str, outputs: Outputs, y: Floats, task: Task, score: Score, 
         task: what is asked.
         score: which score tells how far from training a graph is.
         distances: (n,) what it says.
+        shifted: name, outputs and labels of another validation part, which helps to calibrate: a bundle is asked about
+            graphs like either.
     """
     left_out = {}
     bands = Bands.fit(distances)
@@ -56,18 +66,22 @@ def fit_trust(part: str, outputs: Outputs, y: Floats, task: Task, score: Score, 
             intervals = Intervals.fit(task.to_units(outputs.logits), y, alpha=ALPHA, spread=apart)
         own = Calibration("none", task.kind, task.n_outputs)
         return Trust(score, part, own, None, bands, left_out, intervals)
-    calibration = Calibration.fit(outputs.logits, y, task, "temperature")
+    parts = [(part, outputs, y), *([] if shifted is None else [shifted])]
+    logits, labels = np.concatenate([one.logits for _, one, _ in parts]), np.concatenate([one for _, _, one in parts])
+    calibration = Calibration.fit(logits, labels, task, "temperature" if task.kind == "multiclass" else "platt")
+    named = tuple(name for name, _, _ in parts)
+    told = " and ".join(named)
     if len(calibration.left) == task.n_tasks:
-        left_out["calibration"] = f"{part} has no labels of two classes"
+        left_out["calibration"] = f"there are no labels of two classes in {told}"
     elif calibration.left:
-        left_out["calibration"] = f"{len(calibration.left)} tasks have no labels of two classes in {part}"
+        left_out["calibration"] = f"{len(calibration.left)} tasks have no labels of two classes in {told}"
     conformal = None
     if np.isnan(y).all():
         left_out["conformal sets"] = f"{part} has no labels"
     else:
         probability = calibration.apply(outputs.logits)
         conformal = Conformal.fit(probability, y, task, alpha=ALPHA, per_class=_rarest(y, task) >= ENOUGH)
-    return Trust(score, part, calibration, conformal, bands, left_out)
+    return Trust(score, part, calibration, conformal, bands, left_out, calibrated_on=named)
 
 
 def measure(

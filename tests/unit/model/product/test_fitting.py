@@ -35,6 +35,23 @@ def test_an_overconfident_model_is_cooled_and_its_sets_cover():
     assert sum(found["reliability"]["count"]) == 2000
 
 
+def test_another_validation_part_helps_to_calibrate_and_to_nothing_else():
+    held, y, far = made(200, 0)
+    shifted, labels, _ = made(200, 3)
+    lower = Outputs(shifted.logits - 2.0, shifted.embedding, None)
+    alone = fit_trust("id_val", held, y, TASK, "knn", far)
+    both = fit_trust("id_val", held, y, TASK, "knn", far, ("ood_val", lower, labels))
+    assert (alone.calibrated_on, both.calibrated_on) == (("id_val",), ("id_val", "ood_val"))
+    assert (alone.calibration.method, alone.fitted_on, both.fitted_on) == ("platt", "id_val", "id_val")
+    assert both.calibration.offsets[0] > alone.calibration.offsets[0] + 0.1, "there the logits are too low"
+    assert both.bands == alone.bands
+    several = Task("multiclass", 3, "accuracy")
+    rng = np.random.default_rng(0)
+    outputs = Outputs(rng.normal(size=(60, 3)), np.empty((60, 0), np.float32), None)
+    kinds = rng.integers(0, 3, (60, 1)).astype(float)
+    assert fit_trust("id_val", outputs, kinds, several, "knn", far[:60]).calibration.method == "temperature"
+
+
 def test_the_score_tells_a_shift_and_the_histogram_shows_it():
     held, y, far = made(300, 0)
     trust = fit_trust("id_val", held, y, TASK, "knn", far)
@@ -56,7 +73,7 @@ def test_the_score_tells_a_shift_and_the_histogram_shows_it():
 def test_labels_of_one_class_and_none_at_all():
     held, _, far = made(50, 0)
     trust = fit_trust("ood_val", held, np.ones((50, 1)), TASK, "knn", far)
-    assert trust.left_out == {"calibration": "ood_val has no labels of two classes"}
+    assert trust.left_out == {"calibration": "there are no labels of two classes in ood_val"}
     assert not trust.conformal.per_class, "a class without labels has no threshold of its own"
     unknown = np.full((50, 1), np.nan)
     nothing = fit_trust("id_val", held, unknown, TASK, "knn", far)

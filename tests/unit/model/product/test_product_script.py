@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import mphil
@@ -12,6 +13,7 @@ from mphil.benchmarks.development import build
 from mphil.lab.records import RecordFile
 from mphil.model.product import prepare, train_product
 from mphil.provenance import NUMERICS
+from mphil.task import Task
 
 BENCHMARKS = Path(__file__).parents[4] / "benchmarks"
 
@@ -58,11 +60,18 @@ def test_calibration_error_beside_that_of_true_probabilities(script):
     records[0]["trust"]["ood_test"] = {"reliability": found}
     id_test, ood_test = script.calibration(records).splitlines()[2:]
     cells = [cell.strip() for cell in id_test.strip("|").split("|")]
-    assert cells[:4] == ["id_test", "2", "200", "0.080"]
-    assert cells[6] == "0.000", "errors of two tables that are opposite are none of all rows"
-    assert cells[5] == f"{(0.8 * (0.01 - 0.5 * 0.16 / 79) - 0.2 * 0.09 / 19) ** 0.5:.3f}", "squares less variances"
-    assert 0.02 < float(cells[4]) < 0.05, "0.8 * (2 / pi * 0.09 / 80) ** 0.5 = 0.021, and the second bin"
+    assert cells[:5] == ["temperature", "id_test", "2", "200", "0.080"]
+    assert cells[7] == "0.000", "errors of two tables that are opposite are none of all rows"
+    assert cells[6] == f"{(0.8 * (0.01 - 0.5 * 0.16 / 79) - 0.2 * 0.09 / 19) ** 0.5:.3f}", "squares less variances"
+    assert 0.02 < float(cells[5]) < 0.05, "0.8 * (2 / pi * 0.09 / 80) ** 0.5 = 0.021, and the second bin"
     assert ood_test.endswith("| 0.080 |")
+    both = script.calibration([*records, records[0] | {"calibration": "platt"}]).splitlines()
+    assert [line.split(" | ")[:3] for line in both[2:]] == [
+        ["| temperature", "id_test", "2"],
+        ["| temperature", "ood_test", "1"],
+        ["| platt", "id_test", "1"],
+        ["| platt", "ood_test", "1"],
+    ]
 
 
 def test_tables_that_share_rows_are_shown_and_count_nothing(script):
@@ -133,3 +142,44 @@ def test_what_networks_should_weigh_is_asked_on_validation_parts(script, tmp_pat
     record["scores"]["ood_val"]["0.3"] = None
     other = {"scores": {part: dict.fromkeys(map(str, committee.SHARES), 0.7) for part in committee.PARTS}}
     assert "| 0.3 | 60.00 | 70.00 | 65.00 |" in committee.report([record, other])
+
+
+def bent(rng, n, slope, offset, domains):
+    """Logits, labels whose true logits are `slope` and `offset` away, and domains."""
+    calibration = importlib.import_module("calibration")
+    logits = rng.normal(0, 2, (n, 1))
+    y = (rng.random((n, 1)) < 1 / (1 + np.exp(-slope * logits - offset))).astype(float)
+    y[::9] = np.nan
+    return calibration.Rows(logits, y, np.arange(n) % domains)
+
+
+def test_calibrations_are_compared_on_folds_that_they_have_not_seen(script):
+    calibration = importlib.import_module("calibration")
+    rng = np.random.default_rng(0)
+    rows = {"id_val": bent(rng, 300, 0.5, 0.0, 1), "ood_val": bent(rng, 300, 0.5, -1.0, 40)}
+    found = calibration.compare(rows, Task("binary", 1, "roc_auc"), ordered=False)
+    assert list(found) == ["2", "5"]
+    loss = {name: {part: one["log_loss"] for part, one in parts.items()} for name, parts in found["5"].items()}
+    assert loss["temperature, prior 0.8, id_val"]["id_val"] < loss["none"]["id_val"] - 0.02
+    assert loss["platt, prior 0.8, id_val + ood_val"]["ood_val"] < loss["platt, prior 0.8, id_val"]["ood_val"] - 0.02
+    assert loss["temperature, prior 0.1, id_val"]["id_val"] > loss["temperature, prior 0.8, id_val"]["id_val"]
+    assert loss["temperature, no prior, id_val"]["id_val"] == pytest.approx(
+        loss[calibration.FORMER]["id_val"], abs=0.01
+    )
+    record = {"table": "a", "scores": found}
+    assert f"| none | {loss['none']['id_val']:.4f} | " in calibration.report([record])
+
+
+def test_folds_keep_domains_whole_and_sizes_in_order(script):
+    calibration = importlib.import_module("calibration")
+    domain = np.repeat(np.arange(12), [3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8])
+    drawn = calibration.folds(domain, 2, False, np.random.default_rng(0))
+    assert {len(set(drawn[domain == one])) for one in range(12)} == {1}
+    assert sorted(set(drawn.tolist())) == [0, 1]
+    ordered = calibration.folds(domain, 5, True, np.random.default_rng(0))
+    assert (np.diff(ordered) >= 0).all()
+    assert np.bincount(calibration.folds(np.full(50, -1), 5, False, np.random.default_rng(0))).tolist() == [10] * 5
+    logits = np.linspace(-3, 3, 40)
+    for shape, prior in (("temperature", None), ("platt", 0.2), ("beta", 0.4)):
+        said = calibration.fitted(logits, (logits < 0).astype(float), shape, prior)(logits)
+        assert (np.diff(said) >= 0).all(), "labels that are all wrong turn no ranking round"
