@@ -6,7 +6,10 @@
 Validation parts alone: each is cut into folds, all but one fold of a part (id_val) or of both parts teach a
 calibration, and it is scored on the remaining fold of each. Folds of ood_val have no scaffold, assay or size in common,
 as ood_val and ood_test have none. Epochs of the networks and weights of the committee were chosen on the same parts,
-which praises every candidate alike. No test part is asked.
+which praises every candidate alike.
+
+The test parts choose nothing. They are asked about the former calibration and about that of the tool alone, to tell
+what became of the error.
 
 Adds a line to benchmarks/results/calibration.jsonl for each table and seed.
 """
@@ -40,11 +43,12 @@ from mphil.model.predictor import load
 from mphil.provenance import NUMERICS, checkout, machine, versions
 from mphil.task import Task
 from mphil.trust.calibration import Calibration
-from mphil.trust.reliability import expected_calibration_error, log_loss, root, squared_calibration_error
+from mphil.trust.reliability import expected_calibration_error, log_loss, reliability, root, squared_calibration_error
 from per_table import missing
 
 Floats = NDArray[np.float64]
 PARTS: tuple[Part, Part] = ("id_val", "ood_val")
+TESTS: tuple[Part, Part] = ("id_test", "ood_test")
 FOLDS = (2, 5)
 REPEATS = 3
 FORMER = "temperature, smoothed labels, id_val"
@@ -77,7 +81,7 @@ MEASURES = {
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """What a committee says about a validation part.
+    """What a committee says about a part.
 
     Attributes:
         logits: (n, tasks) of the positive label, of all members together.
@@ -183,7 +187,7 @@ def _held_out(
     parts: Sequence[Part],
 ) -> dict[Part, Floats]:
     """Part to (n, tasks) probabilities, each fold's from a calibration that did not see it."""
-    chances = {part: _sigmoid(one.logits) for part, one in rows.items()}
+    chances = {part: _sigmoid(rows[part].logits) for part in PARTS}
     for number, task in pairs(range(count), range(rows["id_val"].y.shape[1])):
         taught = [(rows[part], fold[part] != number) for part in parts]
         logits = np.concatenate([np.empty(0), *(one.logits[seen, task] for one, seen in taught)])
@@ -192,9 +196,9 @@ def _held_out(
         if len(set(y[known].tolist())) < 2:
             continue
         bend = fitted(logits[known], y[known], shape, prior)
-        for part, one in rows.items():
+        for part in PARTS:
             asked = fold[part] == number
-            chances[part][asked, task] = bend(one.logits[asked, task])
+            chances[part][asked, task] = bend(rows[part].logits[asked, task])
     return chances
 
 
@@ -210,24 +214,52 @@ def _sigmoid(values: Floats) -> Floats:
 
 
 def ask(table: str, seed: int, runs: Path) -> tuple[dict[Part, Rows], Task]:
-    """What the committee of a bundle says about its validation parts."""
+    """What the committee of a bundle says about its validation and test parts."""
     predictor = load(runs / product.recipe() / f"{table}-s{seed}" / "bundle")
     given = product.given_table(table, runs)
     with Path(given["path"]).open(newline="") as file:
         lines = list(csv.DictReader(file))
     rows: dict[Part, Rows] = {}
-    for part in PARTS:
+    for part in (*PARTS, *TESTS):
         number = [n for n, line in enumerate(lines) if line["part"] == part]
         read = predictor.read([lines[n]["smiles"] for n in number])
         number = [number[kept] for kept in read.kept]
         logits = predictor.outputs(read.store, features=read.features).logits
         y = [[float(lines[n][name] or "nan") for name in given["targets"]] for n in number]
-        rows[part] = Rows(logits, np.array(y), domains(table, read.store.smiles or (), number))
+        apart = np.full(len(y), -1) if part in TESTS else domains(table, read.store.smiles or (), number)
+        rows[part] = Rows(logits, np.array(y), apart)
     held = predictor.bundle.held_out
     said = predictor.bundle.trust.calibration.apply(rows["id_val"].logits)
     if held is None or not np.array_equal(said, held.probability):
         raise SystemExit(f"{table}, seed {seed}: these are not the rows that the bundle was calibrated on")
     return rows, predictor.bundle.config.task
+
+
+def tested(rows: Mapping[Part, Rows], task: Task) -> dict[str, Any]:
+    """Name of the former calibration and of that of the tool to the bins and measures of the test parts."""
+    found: dict[str, Any] = {}
+    for how, parts in (("temperature", PARTS[:1]), ("platt", PARTS)):
+        logits, y = (np.concatenate([getattr(rows[part], key) for part in parts]) for key in ("logits", "y"))
+        calibration = Calibration.fit(logits, y, task, how)
+        found[how] = {}
+        for part in TESTS:
+            chances, labels = calibration.apply(rows[part].logits), rows[part].y
+            points = reliability(chances, labels, task)
+            bins = {key: getattr(points, key).round(DIGITS).tolist() for key in ("count", "predicted", "observed")}
+            found[how][part] = {
+                "reliability": {key: [None if v != v else v for v in values] for key, values in bins.items()},
+                **{key: of(chances, labels, task) for key, of in MEASURES.items()},
+            }
+    return found
+
+
+def tested_report(records: Sequence[dict[str, Any]]) -> str:
+    """The errors of both calibrations on the test parts of the same runs."""
+    return str(
+        product.calibration(
+            [{"calibration": how, "trust": trust} for record in records for how, trust in record["tested"].items()]
+        )
+    )
 
 
 def domains(table: str, smiles: Sequence[str], number: Sequence[int]) -> NDArray[np.int64]:
@@ -282,7 +314,8 @@ def report(records: Sequence[dict[str, Any]], names: Sequence[str] | None = None
 def main(arguments: Sequence[str]) -> None:
     options = per_table.parser(__doc__, "calibration", list(product.ALL), "product").parse_args(arguments)
     if options.report:
-        print(report(product.present(options.out)))
+        records = product.present(options.out)
+        print(report(records), tested_report(records), sep="\n\n")
         return
     torch.set_num_threads(1)
     code = checkout()
@@ -294,6 +327,7 @@ def main(arguments: Sequence[str]) -> None:
             "command": shlex.join(["python", "benchmarks/calibration.py", "--tables", table, "--seeds", str(seed)]),
             "numerics": NUMERICS,
             "scores": compare(rows, task, ordered=product.ALL[table].split == "size", seed=seed),
+            "tested": tested(rows, task),
             "versions": versions(),
             "machine": machine(),
             **code,

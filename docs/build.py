@@ -420,7 +420,10 @@ def tool_calibrations() -> str:
     """Calibrations beside one another on validation parts."""
     records = _script("product").present(RECORDS / "calibration.jsonl")
     script = _script("calibration")
-    return str(script.report(records, script.SHOWN)) if records else "No records of the present defaults yet."
+    if not records:
+        return "No records of the present defaults yet."
+    told = "What became of the error on test parts of the same runs, which chose nothing:"
+    return f"{script.report(records, script.SHOWN)}\n\n{told}\n\n{script.tested_report(records)}"
 
 
 def tool() -> str:

@@ -166,8 +166,12 @@ def test_calibrations_are_compared_on_folds_that_they_have_not_seen(script):
     assert loss["temperature, no prior, id_val"]["id_val"] == pytest.approx(
         loss[calibration.FORMER]["id_val"], abs=0.01
     )
-    record = {"table": "a", "scores": found}
+    tests = {"id_test": bent(rng, 300, 0.5, 0.0, 1), "ood_test": bent(rng, 300, 0.5, -1.0, 40)}
+    record = {"table": "a", "scores": found, "tested": calibration.tested(rows | tests, Task("binary", 1, "roc_auc"))}
     assert f"| none | {loss['none']['id_val']:.4f} | " in calibration.report([record])
+    measured = {how: parts["ood_test"]["log_loss"] for how, parts in record["tested"].items()}
+    assert measured["platt"] < measured["temperature"], "the offset of ood_val is known to it"
+    assert "| platt | ood_test | 1 | 266 | " in calibration.tested_report([record])
 
 
 def test_folds_keep_domains_whole_and_sizes_in_order(script):
