@@ -122,6 +122,7 @@ class TestChoice:
         table = self.table(tmp_path, lambda i: ("train", "train", "train", "valid", "test")[i // 2 % 5])
         made = make(table, tmp_path / "out", split="predefined")
         assert (made.bundle.config.selection, made.bundle.trust.fitted_on) == ("ood_val", "ood_val")
+        assert made.bundle.trust.calibrated_on == ("ood_val",)
         assert list(made.bundle.metrics["trust"]["parts"]) == ["ood_test"]
         assert made.bundle.metrics["scores"]["mphil"]["id_test"] is None
         assert "ROC-AUC" in made.bundle.card

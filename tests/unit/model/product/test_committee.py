@@ -42,6 +42,16 @@ class TestBundle:
         assert committee.fitted_on == ("id_val", "ood_val")
         assert list(made.bundle.metrics["scores"]) == [*NAMES, "committee"]
 
+    def test_its_probabilities_are_calibrated_on_both_validation_parts(self, made):
+        trust = read_bundle(made.path).trust
+        assert (trust.calibration.method, trust.calibrated_on, trust.fitted_on) == (
+            "platt",
+            ("id_val", "ood_val"),
+            "id_val",
+        )
+        assert "calibrated by platt on ID validation and OOD validation" in made.bundle.card
+        assert "debiased" in made.bundle.card
+
     def test_it_answers_like_its_members_together(self, made):
         predictor = mphil.load(made.path)
         read = predictor.read(molecules()[:30])
