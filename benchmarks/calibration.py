@@ -16,7 +16,6 @@ Adds a line to benchmarks/results/calibration.jsonl for each table and seed.
 
 from __future__ import annotations
 
-import csv
 import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -40,6 +39,7 @@ from mphil.chem.scaffold import murcko_smiles, n_heavy_atoms
 from mphil.graphs.split import Part
 from mphil.lab.records import RecordFile
 from mphil.model.predictor import load
+from mphil.model.product import prepare
 from mphil.provenance import NUMERICS, checkout, machine, versions
 from mphil.task import Task
 from mphil.trust.calibration import Calibration
@@ -216,18 +216,13 @@ def _sigmoid(values: Floats) -> Floats:
 def ask(table: str, seed: int, runs: Path) -> tuple[dict[Part, Rows], Task]:
     """What the committee of a bundle says about its validation and test parts."""
     predictor = load(runs / product.recipe() / f"{table}-s{seed}" / "bundle")
-    given = product.given_table(table, runs)
-    with Path(given["path"]).open(newline="") as file:
-        lines = list(csv.DictReader(file))
+    data = prepare({"benchmark": product.given_table(table, runs), "seed": seed}).data
     rows: dict[Part, Rows] = {}
     for part in (*PARTS, *TESTS):
-        number = [n for n, line in enumerate(lines) if line["part"] == part]
-        read = predictor.read([lines[n]["smiles"] for n in number])
-        number = [number[kept] for kept in read.kept]
-        logits = predictor.outputs(read.store, features=read.features).logits
-        y = [[float(lines[n][name] or "nan") for name in given["targets"]] for n in number]
-        apart = np.full(len(y), -1) if part in TESTS else domains(table, read.store.smiles or (), number)
-        rows[part] = Rows(logits, np.array(y), apart)
+        store = data.store.select(data.split[part])
+        logits, y = predictor.outputs(store).logits, store.y.double().numpy()
+        apart = np.full(len(y), -1) if part in TESTS else domains(table, store.smiles or (), store.index.tolist())
+        rows[part] = Rows(logits, y, apart)
     held = predictor.bundle.held_out
     said = predictor.bundle.trust.calibration.apply(rows["id_val"].logits)
     if held is None or not np.array_equal(said, held.probability):
