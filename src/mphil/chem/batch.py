@@ -12,7 +12,7 @@ from rdkit.Chem import Mol, MolToSmiles
 
 from mphil.chem.descriptors import descriptors, morgan_counts
 from mphil.chem.featurize import featurize
-from mphil.chem.fingerprint import morgan_fingerprints
+from mphil.chem.fingerprint import morgan_fingerprints, packed
 from mphil.chem.parse import SmilesError, check_definite, parse_lenient, parse_smiles
 from mphil.chem.row_issue import PARTIAL, RowIssue
 from mphil.chem.scaffold import murcko_smiles, n_heavy_atoms
@@ -123,10 +123,10 @@ def read_batch(
     if "graph" in wanted:
         made = featurize(mols, SCHEMAS[schema])
         arrays |= {name: getattr(made, name) for name in ARRAYS["graph"]}
-    if "fingerprint" in wanted:
-        arrays["fingerprint"] = morgan_fingerprints(mols)
     if "features" in wanted:
         arrays |= {"counts": morgan_counts(mols), "descriptors": descriptors(mols)}
+    if "fingerprint" in wanted:
+        arrays["fingerprint"] = packed(arrays["counts"]) if "features" in wanted else morgan_fingerprints(mols)
     return ReadBatch(arrays, issues)
 
 

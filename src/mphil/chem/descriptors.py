@@ -14,6 +14,8 @@ from rdkit import rdBase
 from rdkit.Chem import Mol, rdMolDescriptors
 from rdkit.Chem.rdFingerprintGenerator import GetMorganGenerator
 
+from mphil.chem.crippen import crippen
+
 RADIUS = 2
 COUNTS = 2048
 """Places of the neighbourhoods; two that share one are counted together."""
@@ -39,7 +41,13 @@ NAME = f"morgan-counts-{RADIUS}-{COUNTS}+rdkit-{DESCRIPTORS}/1"
 """What the features of a stored model are called; any change of them is another name."""
 
 _GENERATOR = GetMorganGenerator(radius=RADIUS, fpSize=COUNTS)
-_CALCULATOR = rdMolDescriptors.Properties(PROPERTIES)
+_SHARED = ("CrippenClogP", "CrippenMR", "NumRotatableBonds")
+_ALONE = tuple(name for name in PROPERTIES if name not in _SHARED)
+"""Properties that come with others, and those that do not; the rotatable bonds are in this place of the MQN."""
+
+_ROTATABLE = 18
+_CALCULATOR = rdMolDescriptors.Properties(_ALONE)
+_ORDER = [(*_ALONE, *_SHARED).index(name) for name in PROPERTIES]
 
 
 def morgan_counts(mols: Iterable[Mol]) -> npt.NDArray[np.uint8]:
@@ -58,17 +66,17 @@ def descriptors(mols: Iterable[Mol]) -> npt.NDArray[np.float32]:
         ((1, 109), 46.07)
     """
     with rdBase.BlockLogs():
-        rows = [_descriptors(mol) for mol in mols]
-    found = np.array(rows, np.float64).reshape(len(rows), DESCRIPTORS)
+        asked = list(mols)
+        alone = [map(_CALCULATOR.ComputeProperties(mol).__getitem__, range(len(_ALONE))) for mol in asked]
+        peoe = _matrix(map(rdMolDescriptors.PEOE_VSA_, asked), VECTORS["PEOE_VSA"])
+        mqn = _matrix(map(rdMolDescriptors.MQNs_, asked), VECTORS["MQN"])
+        sums, slogp, smr = crippen(asked)
+    properties = np.concatenate([_matrix(alone, len(_ALONE)), sums, mqn[:, [_ROTATABLE]]], axis=1)[:, _ORDER]
+    found = np.concatenate([properties, slogp, smr, peoe, mqn], axis=1)
     found = np.nan_to_num(found, nan=0.0, posinf=LARGEST, neginf=-LARGEST).clip(-LARGEST, LARGEST)
     return found.astype(np.float32)
 
 
-def _descriptors(mol: Mol) -> list[float]:
-    return [
-        *_CALCULATOR.ComputeProperties(mol),
-        *rdMolDescriptors.SlogP_VSA_(mol),
-        *rdMolDescriptors.SMR_VSA_(mol),
-        *rdMolDescriptors.PEOE_VSA_(mol),
-        *rdMolDescriptors.MQNs_(mol),
-    ]
+def _matrix(rows: Iterable[Iterable[float]], width: int) -> npt.NDArray[np.float64]:
+    """(n, width) of n rows."""
+    return np.array([list(row) for row in rows], np.float64).reshape(-1, width)

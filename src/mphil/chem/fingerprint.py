@@ -34,3 +34,12 @@ def morgan_fingerprints(mols: Iterable[Mol]) -> npt.NDArray[np.uint8]:
     """
     rows = [BitVectToBinaryText(_GENERATOR.GetFingerprint(mol)) for mol in mols]
     return np.frombuffer(bytearray().join(rows), np.uint8).reshape(len(rows), BITS // 8)
+
+
+def packed(counts: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
+    """The fingerprints of molecules whose neighbourhoods were counted: (n, BITS) counts to (n, BITS / 8) bytes.
+
+    Args:
+        counts: of the same neighbourhoods in as many places, as `mphil.chem.descriptors.morgan_counts` gives them.
+    """
+    return np.packbits(counts > 0, axis=1, bitorder="little")
