@@ -166,6 +166,8 @@ def join(batches: Sequence[ReadBatch], rows: Sequence[int]) -> ReadBatch:
         batches: answers in the order of their rows; at least one.
         rows: how many rows each of them answers.
     """
+    if len(batches) == 1:
+        return batches[0]
     first = np.cumsum([0, *rows]).tolist()
     issues = [
         replace(issue, row=issue.row + start)

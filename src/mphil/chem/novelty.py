@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from rdkit import Chem, rdBase
+from rdkit.Chem import Atom
 
 from mphil.chem.names import name_part
 from mphil.chem.parse import SmilesError, parse_lenient
@@ -60,7 +61,7 @@ class Seen:
 def contents(smiles: str) -> tuple[set[str], dict[str, tuple[int, ...]]]:
     """The elements of a molecule, and its ring systems with the atoms of one of each."""
     mol, _ = parse_lenient(smiles)
-    elements = {atom.GetSymbol() for atom in mol.GetAtoms()}
+    elements = set(map(Atom.GetSymbol, map(mol.GetAtomWithIdx, range(mol.GetNumAtoms()))))
     rings = {}
     with rdBase.BlockLogs():
         for atoms in fused_rings([set(ring) for ring in mol.GetRingInfo().AtomRings()]):

@@ -10,7 +10,9 @@ from typing import Any, TextIO
 from mphil.chem.row_issue import RowIssue
 from mphil.tables.labels import as_number
 
-_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
+STARTS = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
+"""How a formula may begin."""
+
 _SIGNS = ("+", "-")
 
 
@@ -21,7 +23,7 @@ def is_formula(cell: str) -> bool:
         >>> [is_formula(cell) for cell in ("=1+1", "-1.5", "-1,5", "-", "@SUM(A1)", "C=O")]
         [True, False, False, False, True, False]
     """
-    return cell.startswith(_STARTS) and cell not in _SIGNS and as_number(cell.replace(",", ".", 1)) is None
+    return cell.startswith(STARTS) and cell not in _SIGNS and as_number(cell.replace(",", ".", 1)) is None
 
 
 def harmless(cell: str) -> str:

@@ -14,7 +14,7 @@ from mphil.errors import UsageError
 from mphil.files import replace_file
 from mphil.tables.labels import as_number
 from mphil.tables.parquet import column_texts
-from mphil.tables.spreadsheet import csv_writer, harmless
+from mphil.tables.spreadsheet import STARTS, csv_writer, harmless
 
 GROUP_ROWS = 65_536
 """Rows that parquet keeps together."""
@@ -101,14 +101,14 @@ class _TextRows:
 
     def write(self, given: Sequence[Any], added: Sequence[Sequence[Any]]) -> None:
         texts = [cells if isinstance(cells, (list, tuple)) else column_texts(cells) for cells in given]
-        columns = [list(map(self._safe, cells)) for cells in texts]
-        columns += [[self._cell(cell) for cell in cells] for cells in added]
+        columns = [list(map(self._cell, cells)) for cells in (*texts, *added)]
         self._writer.writerows(zip(*columns, strict=True))
 
     def _cell(self, cell: Any) -> str:
-        if cell is None:
-            return ""
-        return self._safe(cell) if isinstance(cell, str) else f"{cell:.6g}"
+        if isinstance(cell, str):
+            # Nearly no cell begins like a formula: a look at its beginning is all it costs.
+            return self._safe(cell) if cell.startswith(STARTS) else cell
+        return "" if cell is None else f"{cell:.6g}"
 
     def _safe(self, cell: str) -> str:
         safe = harmless(cell)

@@ -67,15 +67,14 @@ def fit_trees(
     return tuple(found)
 
 
-def probabilities(trees: Sequence[Trees], features: MoleculeFeatures, task: Task) -> Floats:
+def probabilities(trees: Sequence[Trees], x: NDArray[np.float32], task: Task) -> Floats:
     """(n, outputs) of the classes, or of the positive label of each task; of a regression its standardised numbers.
 
     Args:
         trees: one ensemble for each task.
-        features: of n molecules.
+        x: (n, features) what `MoleculeFeatures.matrix` says of n molecules.
         task: what is asked.
     """
-    x = features.matrix()
     if task.kind == "regression":
         return np.concatenate([one.predict(x) for one in trees], axis=1)
     answers = [_by_class(one, x, task.n_classes) for one in trees]

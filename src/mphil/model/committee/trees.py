@@ -71,11 +71,11 @@ class Trees:
 
     def _sums(self, x: NDArray[np.float32]) -> Floats:
         """(n, k) before the link; rows and trees go down together, and leave when they reach a leaf."""
-        leaf = self._leaves(x)
-        added = self.value[leaf]
+        leaf = self._leaves(x).T
         found = np.tile(self.base, (len(x), 1))
         for start in np.unique(self.column).tolist():
-            found[:, start : start + self.value.shape[1]] += added[:, self.column == start].sum(1)
+            added = self.value.take(leaf[self.column == start], axis=0)  # (trees, n, w), added tree by tree
+            found[:, start : start + self.value.shape[1]] += added.sum(0)
         return found
 
     def _leaves(self, x: NDArray[np.float32]) -> NDArray[np.int32]:

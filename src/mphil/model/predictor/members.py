@@ -50,14 +50,15 @@ class Members:
         task = self._task
         own = Calibration("none", task.kind, task.n_outputs)
         found = np.full((len(self._committee.members), *first.shape), np.nan)
+        x = None if features is None else features.matrix()
         for place, member in enumerate(self._committee.members):
             if member.kind == "network":
                 logits = self._logits(self._networks[member.name], batches()) if place else first
                 finite = np.isfinite(logits).all(1)
                 found[place, finite] = own.apply(logits[finite])
             else:
-                assert features is not None
-                found[place] = probabilities(self._bundle.trees[member.name], features, task)
+                assert x is not None
+                found[place] = probabilities(self._bundle.trees[member.name], x, task)
         return found
 
     def _logits(self, method: Method, batches: Iterable[Batch]) -> Floats:

@@ -146,7 +146,7 @@ def _scores(trained: Trained, data: Benchmark, config: RunConfig) -> dict[str, f
         if not len(graphs) or (config.train.scored == "validation" and part in TESTS):
             found[part] = None
             continue
-        said = as_logits(probabilities(trees, features.take(graphs.numpy()), task), task.kind)
+        said = as_logits(probabilities(trees, features.matrix(graphs.numpy()), task), task.kind)
         found[part] = score(torch.from_numpy(said), data.store.y[graphs], task)
     return found
 

@@ -34,14 +34,15 @@ def molecules():
 def test_trees_learn_numbers_and_survive_a_file(kind, molecules):
     features, y = molecules
     trees = fit_trees(kind, features, y, TASK, seed=0)
-    found = TASK.to_units(probabilities(trees, features, TASK))
+    found = TASK.to_units(probabilities(trees, features.matrix(), TASK))
     assert found.shape == (120, 2)
     assert np.corrcoef(found[:, 0], y[:, 0])[0, 1] > 0.8
     assert found[:, 0].mean() == pytest.approx(100, abs=5)
     np.testing.assert_allclose(found[:, 1], -5.0)  # all labels alike: nothing to tell apart
     tensors = tree_tensors(trees)
     again = parse_trees(dict(tensors), TASK)
-    np.testing.assert_array_equal(probabilities(again, features, TASK), probabilities(trees, features, TASK))
+    x = features.matrix()
+    np.testing.assert_array_equal(probabilities(again, x, TASK), probabilities(trees, x, TASK))
     with pytest.raises(IntegrityError, match="classes"):
         parse_trees(dict(tensors), Task("multitask", 2, "roc_auc"))
 

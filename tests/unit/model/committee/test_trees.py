@@ -57,6 +57,26 @@ def test_regressors(kind, convert):
     assert not len(trees.classes)
 
 
+@pytest.mark.parametrize("rows", [1, 2, 3, 200])
+@pytest.mark.parametrize(
+    ("kind", "convert", "y"),
+    [
+        ("forest", from_forest, CLASSES),
+        ("boosting", from_boosting, CLASSES),
+        ("boosting", from_boosting, CLASSES > 0),
+        ("boosted regressor", from_boosting, SCORE),
+        ("regressor", from_forest, SCORE),
+    ],
+)
+def test_the_order_of_sums_is_kept(kind, convert, y, rows):
+    """Answers of bundles are equal bit for bit: the sums are those over rows of trees, of a copy for every column."""
+    trees, x = convert(grown(kind, y)), NEW[:rows]
+    added, expected = trees.value[trees.plain_leaves(x)], np.tile(trees.base, (len(x), 1))
+    for start in np.unique(trees.column).tolist():
+        expected[:, start : start + trees.value.shape[1]] += added[:, trees.column == start].sum(1)
+    assert trees._sums(x).tobytes() == expected.tobytes()
+
+
 def test_values_on_a_threshold_go_the_same_way():
     """Thresholds lie between values of float32, and are kept as float32."""
     x = np.nextafter(np.float32(1), np.float32(np.arange(64) % 2 * 2))[:, None] * np.ones((1, 3), np.float32)
