@@ -85,6 +85,8 @@ def test_predefined_split_and_text_among_labels(tmp_path):
     facts = check(path).as_dict()
     assert facts["set_aside"]["reasons"] == {"label": 1}
     assert facts["set_aside"]["first"][0]["row"] == 6
+    told = "'oops' in column 'y' is no number; correct it, or leave it empty if nothing was measured"
+    assert facts["set_aside"]["first"][0]["message"] == told
     assert facts["splits"]["predefined"]["parts"]["train"]["rows"] == 39
     assert facts["splits"]["predefined"]["left_out"] == 1
 
