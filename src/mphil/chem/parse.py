@@ -166,7 +166,7 @@ def _check_text(smiles: str) -> None:
     if not isinstance(smiles, str):
         raise SmilesError("not-text", smiles, f"it is a {type(smiles).__name__}; give a string")
     if not smiles:
-        raise SmilesError("empty", smiles, "there is no SMILES")
+        raise SmilesError("empty", smiles, "an empty text is not a molecule; give a SMILES")
     if len(smiles) > MAX_SMILES_LENGTH:
         reason = f"it has {len(smiles):,} characters, at most {MAX_SMILES_LENGTH:,} are read"
         raise SmilesError("too-long", smiles, reason)
@@ -181,7 +181,7 @@ def _check_text(smiles: str) -> None:
 
 def _refuse_characters(smiles: str) -> NoReturn:
     if not smiles.strip():
-        raise SmilesError("empty", smiles, "there are only blanks where a SMILES should be")
+        raise SmilesError("empty", smiles, "a text of blanks is not a molecule; give a SMILES")
     if smiles.isascii() and _EXTENSION.fullmatch(smiles):
         raise SmilesError(
             "extension", smiles, "it carries a CXSMILES extension '|...|', which we do not read; remove it"

@@ -93,7 +93,8 @@ def test_predefined_split_and_text_among_labels(tmp_path):
 
 def test_page(assay):
     page = check_page(check(assay))
-    assert "59 of 68 rows can be used" in page
+    assert "60 of 68 rows can be used" in page
+    assert "They hold 59 different molecules." in page
     for heading in ("Rows excluded", "Labels", "Duplicates", "Split by scaffold", "Split by size", "Columns"):
         assert f">{heading}</h2>" in page
     assert page.count("<svg") >= 4 * 3
