@@ -141,9 +141,15 @@ def _look_first(file: Path, told: dict[str, Any], out: Path | None, method: str)
     if out:
         check_free(out, method)
     if not file.is_dir():
-        columns = {name: told[name] for name in ("smiles", "id", "sheet")}
-        seen = {"measured": told["threshold"] is not None, "whole": told["test"] is None}
-        first_look(file, targets=told["target"] or (), **columns, **seen)
+        first_look(
+            file,
+            smiles=told["smiles"],
+            targets=told["target"] or (),
+            id=told["id"],
+            sheet=told["sheet"],
+            measured=told["threshold"] is not None,
+            whole=told["test"] is None,
+        )
 
 
 def _members(method: str | None, members: int | None, *, fast: bool, baselines: bool) -> int:

@@ -79,7 +79,7 @@ def _is_regression(config: Values) -> bool:
 
 def _trees_alone(config: Values) -> bool:
     """Whether no network answers."""
-    committee = config.get("committee")
+    committee = config.get("committee") or {}
     return bool(committee) and all(one["kind"] != "network" for one in committee["members"])
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from mphil.pages.template import Section
+from mphil.pages.text import MISSING
 from mphil.pages.view import PART_NAMES
 
 Values = Mapping[str, Any]
@@ -74,6 +75,8 @@ def _epoch(config: Values) -> str:
 
 def _training(config: Values) -> str:
     settings, rows = config["data"]["settings"], config["data"]["parts"]["train"]
+    if not {"epochs", "batch_size", "lr"} <= settings.keys():
+        return MISSING
     told = f"{settings['epochs']} epochs, batches of {settings['batch_size']}, learning rate {settings['lr']:g}"
     start = " and the pretrained weights that networks start from" if settings.get("start") else ""
     return f"{told}: by the number of training rows, {rows:,}{start}; --set train.epochs=30 and the like change it"

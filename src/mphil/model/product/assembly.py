@@ -145,8 +145,9 @@ def assemble(
     }
     kept = None
     if data.task.kind == "regression":
-        said = {part: outputs[part].logits for part in tested}
-        metrics["trust"] |= measured_worth(trust, None, said, labels, distances, {}, data.task)
+        said: dict[str, NDArray[np.float64]] = {part: outputs[part].logits for part in tested}
+        measured: dict[str, NDArray[np.float64]] = {part: labels[part] for part in tested}
+        metrics["trust"] |= measured_worth(trust, None, said, measured, distances, {}, data.task)
     else:
         bits = {part: fingerprints[parts[part].numpy()] for part in (held, *tested)} if fingerprints is not None else {}
         kept, worth = _worth(trust, held, tested, outputs, labels, distances, bits, data.task)
