@@ -55,6 +55,7 @@ def test_model(client, promised, model):
     assert told["classes"] == list(model.bundle.config.classes)
     assert told["digest"] == model.bundle.digest
     assert told["columns"] == list(model.predict([]).columns())
+    assert told["members"] == []
     assert told["training_molecules"] == 40
     assert told["coverage"] == 1 - model.bundle.trust.conformal.alpha
     assert str(bundle_folder().parent) not in str(told)

@@ -20,6 +20,7 @@ from mphil.graphs.store import GraphStore
 from mphil.progress import row_counter
 from mphil.tables.assign import assign, find_domain, in_one_part, is_file
 from mphil.tables.duplicates import settle_duplicates
+from mphil.tables.first_look import LEAST_ROWS, all_alike, too_few
 from mphil.tables.graph_folders import open_graphs, survey_graphs
 from mphil.tables.intake import TableOptions, read_table, wanted_task
 from mphil.tables.labels import Target
@@ -32,8 +33,6 @@ if TYPE_CHECKING:
 
 ENCODER = {"kind": "gin", "layers": 3, "width": 128}
 EVERYTHING_FOUND = TableOptions()
-LEAST_ROWS = 50
-"""Rows below which parts would be too small to mean anything."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,7 +87,7 @@ def own_data(
         duplicates: what becomes of rows of one molecule that contradict each other: `keep`, `drop` or `majority`; of
             measurements, `majority` takes the median.
         id: column that names the rows, found when absent.
-        sheet: of a workbook; the first that has rows when absent.
+        sheet: of a workbook; the first that has molecules when absent.
         task: `classification` or `regression`; by what the targets look like when absent.
     """
     return read_own_data(**table_arguments(locals())).benchmark
@@ -166,24 +165,24 @@ def check_learnable(path: str, survey: Survey) -> Task:
     Raises:
         DataError: there are too few rows, no labels, or labels that are all alike.
     """
+    for target in survey.targets if len(survey.targets) == 1 else ():
+        if len(target.classes) == 1:
+            raise _alike(path, target)
     task = task_of(path, survey.targets)
     if len(survey) < LEAST_ROWS:
-        raise DataError(
-            f"{path}: {len(survey):,} of {survey.rows:,} rows can be used, and {LEAST_ROWS} are needed to train, to "
-            "choose an epoch and to test; give more rows"
-        )
+        raise too_few(path, f"{len(survey):,} of {survey.rows:,} rows can be used")
     if task.kind == "regression":
         if not any(len(np.unique(column[~np.isnan(column)])) > 1 for column in survey.y.T):
             raise DataError(f"{path}: all measurements of {survey.targets[0].name!r} are alike: nothing can be learned")
         return task
-    found = [{name: count for name, count in target.counts().items() if count} for target in survey.targets]
-    if not any(len(counts) > 1 for counts in found):
-        name, ((label, count),) = survey.targets[0].name, found[0].items()
-        raise DataError(
-            f"{path}: all {count:,} labels of {name!r} are {label}: nothing can be learned from them; give rows of "
-            "another class, or name another column with --target"
-        )
+    if not any(sum(count > 0 for count in target.counts().values()) > 1 for target in survey.targets):
+        raise _alike(path, survey.targets[0])
     return task
+
+
+def _alike(path: str, target: Target) -> DataError:
+    label, count = max(target.counts().items(), key=lambda item: item[1])
+    return all_alike(path, target.name, label, count)
 
 
 def class_names(targets: Sequence[Target]) -> tuple[str, ...]:

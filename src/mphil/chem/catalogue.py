@@ -76,6 +76,7 @@ GROUPS: dict[str, str] = {
     "aryl ether": "[OX2H0;$(Oc);!$(O[C,c,S,P,N]=[O,S]);$(O([#6])[#6])]",
     "ether": "[OX2H0;$(O([#6;!$(C=[O,S])])[#6;!$(C=[O,S])])]",
     "trifluoromethyl": "[CX4](F)(F)F",
+    "difluoromethylene": "[CX4;!$(C(F)(F)F)](F)F",
     "trichloromethyl": "[CX4](Cl)(Cl)Cl",
     "fluorine": "[F;X1;$(F[#6])]",
     "chlorine": "[Cl;X1;$(Cl[#6])]",

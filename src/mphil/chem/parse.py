@@ -71,7 +71,7 @@ class SmilesError(DataError):
 
     def __init__(self, code: Code, smiles: object, reason: str) -> None:
         shown = f"{smiles[:57]!r}..." if isinstance(smiles, str) and len(smiles) > 60 else repr(smiles)
-        super().__init__(f"{shown} is not a molecule we can read: {reason}")
+        super().__init__(reason if code == "empty" else f"{shown} is not a molecule we can read: {reason}")
         self.code: Code = code
 
 
@@ -167,7 +167,7 @@ def _check_text(smiles: str) -> None:
     if not isinstance(smiles, str):
         raise SmilesError("not-text", smiles, f"it is a {type(smiles).__name__}; give a string")
     if not smiles:
-        raise SmilesError("empty", smiles, "there is nothing in it")
+        raise SmilesError("empty", smiles, "an empty text is not a molecule; give a SMILES")
     if len(smiles) > MAX_SMILES_LENGTH:
         reason = f"it has {len(smiles):,} characters, at most {MAX_SMILES_LENGTH:,} are read"
         raise SmilesError("too-long", smiles, reason)
@@ -182,7 +182,7 @@ def _check_text(smiles: str) -> None:
 
 def _refuse_characters(smiles: str) -> NoReturn:
     if not smiles.strip():
-        raise SmilesError("empty", smiles, "there is nothing but blanks in it")
+        raise SmilesError("empty", smiles, "a text of blanks is not a molecule; give a SMILES")
     if smiles.isascii() and _EXTENSION.fullmatch(smiles):
         raise SmilesError(
             "extension", smiles, "it carries a CXSMILES extension '|...|', which we do not read; remove it"

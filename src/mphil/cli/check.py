@@ -159,7 +159,7 @@ def _print_splits(facts: dict[str, Any]) -> None:
         typer.echo("how hard each split is, by the median similarity of test molecules to the nearest in training:")
     for name, split in facts["splits"].items():
         if not split["possible"]:
-            typer.echo(f"split {_safe(name)} is not possible: {_safe(split['obstacle'])}")
+            typer.echo(f"split {_safe(name)} is not possible: {show.printable(split['obstacle'])}")
         if split.get("hardness"):
             typer.echo(f"split {_safe(name)}: {split['hardness']}")
         for what in split.get("merged", ()):

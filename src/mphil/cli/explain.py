@@ -74,11 +74,14 @@ def _rows(predictor: Any, given: list[str], told: dict[str, str | None], limit: 
         if value:
             what = "a sheet of a workbook" if option == "sheet" else "a column of a table"
             raise UsageError(f"--{option} names {what}; these are molecules")
+    reasons = []
     for text in given:
         try:
             parse_smiles(text)
         except SmilesError as error:
-            raise UsageError(f"{text}: there is no such file, and {error}") from None
+            reasons.append(f"{text}: there is no such file, and {error}")
+    if given and len(reasons) == len(given):
+        raise UsageError(reasons[0])
     return RowsToExplain(given, "")
 
 

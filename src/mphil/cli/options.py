@@ -42,7 +42,7 @@ def decimal(text: str) -> float:
 
 Smiles = Annotated[str | None, typer.Option(help="Column of the molecules. (default: detected)")]
 Id = Annotated[str | None, typer.Option("--id", help="Column that names the rows. (default: detected)")]
-Sheet = Annotated[str | None, typer.Option(help="Sheet of a workbook. (default: the first that has rows)")]
+Sheet = Annotated[str | None, typer.Option(help="Sheet of a workbook. (default: the first that has molecules)")]
 Targets = Annotated[list[str] | None, typer.Option(help="Column of labels, one or more. (default: detected)")]
 TestFile = Annotated[
     Path | None, typer.Option(help="External test set: another file with the same columns, never trained on.")

@@ -155,12 +155,20 @@ def _predict_molecules(bundle: Path, molecules: list[str], coverage: float | Non
         return
     for note in predictor.notes:
         typer.echo(f"note: {note}", err=True)
+    positive = _positive(predictor)
     for row, smiles in enumerate(molecules):
         typer.echo(smiles)
         for name, cells in columns.items():
             if cells[row] not in (None, ""):
                 shown = show.printable(cells[row]) if isinstance(cells[row], str) else show.number(cells[row], 3)
-                typer.echo(f"  {name}: {shown}")
+                own = f" of {positive}" if positive and name.startswith("probability") else ""
+                typer.echo(f"  {name}{own}: {shown}")
+
+
+def _positive(predictor: Any) -> str:
+    """The class whose probability is told; empty where every class has its own, or there is none."""
+    config = predictor.bundle.config
+    return show.printable(config.classes[1]) if config.task.kind in ("binary", "multitask") else ""
 
 
 def _bundle(model: Path) -> Path | None:
@@ -214,6 +222,8 @@ def _predict_file(
         show.as_json(summary.as_dict())
         return
     _print(summary)
+    if positive := _positive(predictor):
+        typer.echo(f"probability: that of {positive}")
 
 
 def _print(summary: Any) -> None:

@@ -86,8 +86,6 @@ def train(
     all parts under both selection rules. Settings come from the method's defaults, then the preset, then the TOML file,
     then --set.
     """
-    from mphil.training.settings import merge, parse_assignment, read_toml, resolve
-
     told = {
         "smiles": smiles,
         "target": target,
@@ -103,6 +101,10 @@ def train(
         "task": task,
     }
     flags: dict[str, Any] = {"benchmark": _data(file, benchmark, told), "method": {}}
+    if file:
+        _look_first(file, told, out, method or "")
+    from mphil.training.settings import merge, parse_assignment, read_toml, resolve
+
     if method:
         flags["method"]["name"] = method
     if preset:
@@ -129,6 +131,25 @@ def train(
         settings, data = resolve(wanted)
     folder = out or Path("runs") / f"{settings.benchmark.name}-{settings.method.name}-s{settings.seed}"
     _execute(settings, data, folder, resume=resume, json=json)
+
+
+def _look_first(file: Path, told: dict[str, Any], out: Path | None, method: str) -> None:
+    """Refuse what can be seen without torch, whose import takes longer than all of this."""
+    from mphil.tables.first_look import first_look
+    from mphil.training.place import check_free
+
+    if out:
+        check_free(out, method)
+    if not file.is_dir():
+        first_look(
+            file,
+            smiles=told["smiles"],
+            targets=told["target"] or (),
+            id=told["id"],
+            sheet=told["sheet"],
+            measured=told["threshold"] is not None,
+            whole=told["test"] is None,
+        )
 
 
 def _members(method: str | None, members: int | None, *, fast: bool, baselines: bool) -> int:
@@ -158,9 +179,9 @@ def _train_file(
 ) -> None:
     from mphil.model.product import prepare, train_product
     from mphil.model.product.defaults import METHOD
-    from mphil.model.product.place import check_free
     from mphil.nn.threads import usable_cores
     from mphil.training.distributed import launched
+    from mphil.training.place import check_free
 
     if launched():
         raise UsageError("several processes can share a benchmark; train on a file of your own with one process")
@@ -192,7 +213,7 @@ def _print_data(file: Path, prepared: Any, folder: Path) -> None:
     sizes = " · ".join(f"{part.replace('_', '-')} {size:,}" for part, size in data.split.sizes.items())
     split = data.split.provenance["split"]
     noun = {"scaffold": "scaffolds", "size": "sizes", "cluster": "clusters", "time": "dates"}.get(split, "values")
-    domains = f"; {prepared.domains:,} {noun}, none on two sides of the shift" if prepared.domains else ""
+    domains = f"; {prepared.domains:,} {noun}, none both in training and in a shifted part" if prepared.domains else ""
     typer.echo(f"split by {split}: {sizes}{domains}")
     for what in data.split.provenance.get("merged", ()):
         typer.echo(f"note: {what}")
@@ -255,7 +276,7 @@ def resume(
     json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
     """Continue an interrupted run from its last checkpoint; the result is the same as without the interruption."""
-    from mphil.model.product.place import MARKER
+    from mphil.training.place import MARKER
     from mphil.training.saved import stored_run
 
     if (run / MARKER).exists():

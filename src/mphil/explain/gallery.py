@@ -158,6 +158,7 @@ def gallery_view(
         making=making,
         map=_map(model, new, centres, [one.nearest for one in around], progress),
         parts=_parts_of(model),
+        molecules=count,
     )
 
 
@@ -203,7 +204,6 @@ def _left_out(model: Model, new: NewMolecules, centres: int) -> list[str]:
     shown = [
         ("training molecules on the map", TRAINING_POINTS, len(model.training)),
         ("new molecules on the map", NEW_POINTS, len(new.explanations)),
-        ("new molecules with their drawing", EXPLAINED, len(new.explanations)),
         ("training molecules counted for over-represented parts", COUNTED, len(model.training)),
         ("groups, those with most members", CENTRES, centres),
     ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from mphil.chem.draw import molecule_svg
+from mphil.chem.names import name_part
 from mphil.chem.substructures import find_substructures
 from mphil.errors import DataError
 from mphil.graphs.store import GraphStore
@@ -35,6 +36,8 @@ LEVELS = 3
 """Groups that measured numbers are sorted into: low, middle, high."""
 
 Floats = NDArray[np.float64]
+Example = tuple[str, tuple[int, ...]]
+"""A molecule, and the atoms of a part in it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,14 +141,21 @@ def over_represented(
     """
     rows = evenly(len(training), COUNTED)
     parts: list[set[str]] = []
+    examples: dict[str, Example] = {}
     for row in rows.tolist():
-        parts.append({part.smiles for part in find_substructures(training.smiles[row])})
+        found = find_substructures(training.smiles[row])
+        parts.append({part.smiles for part in found})
+        for part in found:
+            examples.setdefault(part.smiles, (training.smiles[row], part.atoms))
         advance(1)
     overall = Counter(part for one in parts for part in one)
-    return [_telling(overall, [parts[i] for i in np.flatnonzero(np.isin(rows, group))], len(rows)) for group in members]
+    groups = [[parts[i] for i in np.flatnonzero(np.isin(rows, group))] for group in members]
+    return [_telling(overall, group, len(rows), examples) for group in groups]
 
 
-def _telling(overall: Counter[str], group: Sequence[set[str]], total: int) -> list[Fragment]:
+def _telling(
+    overall: Counter[str], group: Sequence[set[str]], total: int, examples: Mapping[str, Example]
+) -> list[Fragment]:
     from scipy.stats import hypergeom
 
     here = Counter(part for one in group for part in one)
@@ -155,7 +165,9 @@ def _telling(overall: Counter[str], group: Sequence[set[str]], total: int) -> li
         if count >= LEAST and count * total > overall[part] * len(group)
     }
     best = sorted(chances, key=lambda part: (chances[part], part))[:FRAGMENTS]
-    return [Fragment(part, (here[part], len(group)), (overall[part], total)) for part in best]
+    return [
+        Fragment(part, (here[part], len(group)), (overall[part], total), name_part(*examples[part])) for part in best
+    ]
 
 
 def evenly(count: int, most: int) -> NDArray[np.int64]:

@@ -190,9 +190,10 @@ def _model(predictor: Predictor, task: int) -> tuple[Model, Levels | None]:
 
 def _notes(predictor: Predictor, rows: RowsToExplain, explained: ExplainedRows) -> tuple[str, ...]:
     notes = list(predictor.notes)
+    answers = "Numbers" if predictor.bundle.config.task.kind == "regression" else "Probabilities"
     if committee := predictor.bundle.config.committee:
         notes.append(
-            f"Probabilities are those of {len(committee.members)} models together; atoms, parts and changes are those "
+            f"{answers} are those of {len(committee.members)} models together; atoms, parts and changes are those "
             f"of one of them, the network {committee.members[0].name}."
         )
     unread = len(rows.smiles) - len(explained.rows)
@@ -202,7 +203,8 @@ def _notes(predictor: Predictor, rows: RowsToExplain, explained: ExplainedRows) 
         notes.append(f"Only the first {len(rows.smiles):,} rows of {rows.source} are explained; --limit takes more.")
     removed = sum(bool(np.isnan(one.scores).any()) for one in explained.explanations)
     if removed:
-        notes.append(f"{removed:,} molecules have atoms that the model does not see; they are drawn without colour.")
+        unseen = "molecules have salts or solvents, which the model does not see"
+        notes.append(f"{removed:,} {unseen}; they are drawn without colour.")
     if len(predictor.bundle.config.targets) > 1:
         notes.append("The model answers several targets at once: atoms and changes are averaged over all of them.")
     return tuple(notes)

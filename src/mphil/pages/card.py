@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
+from mphil.pages.card_choices import choices_section
 from mphil.pages.card_sections import errors_section, intervals_section, told_labels, verdict_section, weighted_section
 from mphil.pages.charts import line_chart
 from mphil.pages.score_charts import part_chart
@@ -52,6 +53,7 @@ def card_page(config: Values, metrics: Values, trust: Values, weights: str) -> s
     sections = [
         *(measured if _tested(metrics) else [_untested(config, trust)]),
         _members(config),
+        choices_section(config),
         _data(config),
         _limits(config, metrics, trust),
         _making(config, metrics, weights),
@@ -76,6 +78,12 @@ def _is_regression(config: Values) -> bool:
     return bool(config["task"]["kind"] == "regression")
 
 
+def _trees_alone(config: Values) -> bool:
+    """Whether no network answers."""
+    committee = config.get("committee") or {}
+    return bool(committee) and all(one["kind"] != "network" for one in committee["members"])
+
+
 def _tested(metrics: Values) -> bool:
     """Whether there was a test part to measure anything on."""
     return bool(metrics["trust"]["parts"])
@@ -96,7 +104,10 @@ def _headline(config: Values, metrics: Values) -> str:
 def _lead(config: Values, metrics: Values) -> str:
     data, targets = config["data"], config["targets"]
     asked = f"{len(targets)} targets" if len(targets) > 3 else listing([f"“{name}”" for name in targets])
-    kind = f"{len(config['classes'])} classes" if config["task"]["kind"] == "multiclass" else "yes or no"
+    classes = config["classes"]
+    kind = f"{len(classes)} classes" if config["task"]["kind"] == "multiclass" else " or ".join(classes)
+    if threshold := data.get("threshold"):
+        kind += f"; active is {threshold}"
     kind, what = ("numbers", "regression") if _is_regression(config) else (kind, "classifier")
     made = (
         f"A {what} of {_noun(config)} that predicts {asked} ({kind}), trained on "
@@ -169,12 +180,18 @@ def _members(config: Values) -> Section | None:
     if _is_regression(config):
         answer, loss = "The predicted number is the weighted mean of what these models say.", "squared error"
     text = (
-        f"{answer} Weights of least {loss} on {fitted}, each part counting alike, were shrunk to the plain mean. The "
-        "uncertainty of an answer is the spread of the models. Explanations show what the first network, "
-        f"{committee['members'][0]['name']}, goes by: trees have no atoms to colour."
+        f"{answer} Weights of least {loss} on {fitted}, each part counting alike, were shrunk towards "
+        f"{_start(committee['members'])}. The uncertainty of an answer is the spread of the models. Explanations show "
+        f"what the first network, {committee['members'][0]['name']}, goes by: trees have no atoms to colour."
     )
     grid = Grid("Members of the committee", ["Model", "Kind", "Epoch", "Weight"], rows, numeric_from=2)
     return Section("members", "Who answers", [text], tables=[grid])
+
+
+def _start(members: Sequence[Values]) -> str:
+    """What the weights of a committee are before any label is seen."""
+    mixed = 0 < sum(one["kind"] == "network" for one in members) < len(members)
+    return "fixed ones that count trees more than networks" if mixed else "equal ones"
 
 
 def _shift(config: Values) -> str:
@@ -215,7 +232,7 @@ def _probabilities(metrics: Values, trust: Values) -> Section:
     why = metrics["left_out"].get("calibration")
     return Section(
         "probabilities",
-        "Are the probabilities true?",
+        "Are the probabilities calibrated?",
         [text],
         beside=(Grid("Calibration error (15 bins) and log loss", header, rows), chart),
         notes=[f"Not calibrated: {why}."] if why else [],
@@ -302,7 +319,8 @@ def _data(config: Values) -> Section:
         whole = "salts and fragments kept" if reading["standardised"] == "none" else "the largest organic fragment"
         entries.insert(1, ("Molecules", f"column “{reading['column']}”, canonical spelling, {whole}"))
     grid = Grid("Parts and their labels", ["Part", "Labels", "Rows"], rows, numeric_from=2)
-    return Section("data", "Data", facts=entries, tables=[grid])
+    notes = [f"{note[0].upper()}{note[1:]}." for note in data.get("assumed", ())]
+    return Section("data", "Data", facts=entries, tables=[grid], notes=notes)
 
 
 def _limits(config: Values, metrics: Values, trust: Values) -> Section:
@@ -328,6 +346,10 @@ def _limits(config: Values, metrics: Values, trust: Values) -> Section:
 def _making(config: Values, metrics: Values, weights: str) -> Section:
     args = ", ".join(f"{key}={value}" for key, value in config["method"]["args"].items()) or "none"
     encoder = config["encoder"]
+    versions = ", ".join(f"{name} {value}" for name, value in config["versions"].items())
+    if _trees_alone(config):
+        facts = [("Method", config["method"]["name"]), ("Seed", str(config["seed"])), ("Versions", versions)]
+        return Section("making", "How it was made", facts=facts)
     entries = [
         ("Method", config["method"]["name"]),
         ("Encoder", f"{encoder['kind']}, {encoder['layers']} layers, width {encoder['width']}, {encoder['readout']}"),
@@ -335,7 +357,7 @@ def _making(config: Values, metrics: Values, weights: str) -> Section:
         ("Epoch", f"{metrics['epoch']}, chosen on {PART_NAMES[metrics['selection']]}"),
         ("Training", f"{metrics['seconds']:.0f} s"),
         ("Weights", weights),
-        ("Versions", ", ".join(f"{name} {value}" for name, value in config["versions"].items())),
+        ("Versions", versions),
     ]
     settings = ", ".join(f"{key}={value}" for key, value in config["data"]["settings"].items())
     return Section(

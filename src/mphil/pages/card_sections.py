@@ -105,7 +105,9 @@ def _residuals(measured: Sequence[float], predicted: Sequence[float]) -> list[fl
 
 
 def _number(value: float | None) -> str:
-    return MISSING if value is None else f"{value:.3g}" if abs(value) >= 100 else f"{value:.3f}"
+    if value is None:
+        return MISSING
+    return f"{value:.3g}" if abs(value) >= 100 else f"{round(value, 3) + 0.0:.3f}"
 
 
 FEW = 20
@@ -122,15 +124,16 @@ def verdict_section(metrics: Values) -> Section | None:
         PART_NAMES.get(part, "Both tests"): [_verdict(word, found) for word, found in words.items()]
         for part, words in measured.items()
     }
-    header = ["Verdict", "Rows", "Labels", "Wrong", kind[0].upper() + kind[1:]]
+    error = "Mean error" if "mean_error" in measured["both"]["in domain"] else "Wrong"
+    header = ["Verdict", "Rows", "Labels", error, kind[0].upper() + kind[1:]]
     grid = Grid("Errors by verdict, on the test parts", header, groups)
     return Section("worth", "What the verdicts are worth", [_lesson(measured["both"])], tables=[grid])
 
 
 def _verdict(word: str, found: Values) -> list[str]:
-    error, score = found["error"], found["score"]
-    shown = MISSING if score is None else f"{score:.3f}"
-    return [word, f"{found['rows']:,}", f"{found['labels']:,}", _percent(error), shown]
+    error = _number(found["mean_error"]) if "mean_error" in found else _percent(found["error"])
+    score = MISSING if found["score"] is None else f"{found['score']:.3f}"
+    return [word, f"{found['rows']:,}", f"{found['labels']:,}", error, score]
 
 
 def _lesson(words: Values) -> str:
@@ -142,13 +145,15 @@ def _lesson(words: Values) -> str:
             f"Fewer than {FEW} labelled test rows are {fewer}: whether the verdict warns of errors is not known from "
             "this file."
         )
-    told = (
-        f"In domain {_percent(inside['error'])} of the answers were wrong, out of domain {_percent(outside['error'])}."
-    )
-    gap = outside["error"] - inside["error"]
-    noise = (
-        2 * sum(one["error"] * (1 - one["error"]) / one["labels"] for one in (inside, outside)) ** 0.5
-    )  # two standard errors of the difference
+    if "mean_error" in inside:
+        near, far = (one["mean_error"] for one in (inside, outside))
+        told = f"In domain the mean error was {_number(near)}, out of domain {_number(far)}."
+        variances = [one["standard_error"] ** 2 for one in (inside, outside)]
+    else:
+        near, far = (one["error"] for one in (inside, outside))
+        told = f"In domain {_percent(near)} of the answers were wrong, out of domain {_percent(far)}."
+        variances = [one["error"] * (1 - one["error"]) / one["labels"] for one in (inside, outside)]
+    gap, noise = far - near, 2 * sum(variances) ** 0.5  # two standard errors of the difference
     if gap > noise:
         return f"{told} The verdict warns of errors."
     if gap < -noise:

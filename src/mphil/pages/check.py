@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +24,7 @@ from mphil.trust.neighbours import hardness
 SHOWN = 100
 """Rows of a list on the page; the JSON report has more."""
 
+BINS = 24
 DRAWN = 3
 """Molecules drawn of a part."""
 
@@ -165,15 +167,12 @@ def _size_chart(report: Report, part: NDArray[np.int64]) -> Markup | None:
     size = report.survey.size
     if size.min() == size.max():
         return None
-    low, high = np.percentile(size, [0.5, 99.5])
-    edges = np.unique(np.linspace(low, max(high, low + 1), 25).astype(int))
+    low, high = np.percentile(size, [0.5, 99.5]).astype(int)
+    step = max(1, -(-(high - low) // BINS))
+    edges = np.arange(low, high + 2 * step, step)
     if len(edges) < 3:
         return None
-    lines = {}
-    for name in COMPARED:
-        chosen = size[part == PARTS.index(name)]
-        if len(chosen):
-            lines[LABELS[name]] = (100 * np.histogram(chosen, edges)[0] / len(chosen)).tolist()
+    lines = _shares(size, part, edges)
     unit = "atoms" if report.table else "nodes"
     return line_chart(
         lines,
@@ -186,11 +185,39 @@ def _size_chart(report: Report, part: NDArray[np.int64]) -> Markup | None:
     )
 
 
+def _shares(values: NDArray[Any], part: NDArray[np.int64], edges: NDArray[Any]) -> dict[str, list[float]]:
+    """Share of the rows of three parts in each bin, in per cent."""
+    lines = {}
+    for name in COMPARED:
+        chosen = values[(part == PARTS.index(name)) & ~np.isnan(values)]
+        if len(chosen):
+            lines[LABELS[name]] = (100 * np.histogram(chosen, edges)[0] / len(chosen)).tolist()
+    return lines
+
+
+def _measured_chart(report: Report, part: NDArray[np.int64]) -> Markup | None:
+    """How the measurements of the first target that has some are distributed in three parts."""
+    target = next((one for one in report.survey.targets if one.range and one.range[0] < one.range[1]), None)
+    if target is None:
+        return None
+    low, high = np.nanpercentile(target.y, [0.5, 99.5])
+    edges = np.linspace(low, high if high > low else low + 1, BINS + 1)
+    return line_chart(
+        _shares(target.y, part, edges),
+        title=f"Measurements: {target.name[:30]}",
+        x_label=target.name[:30],
+        y_label="% of the part",
+        x=[float(edge) for edge in (edges[:-1] + edges[1:]) / 2],
+        show=lambda value: f"{value:.1f} %",
+        size=(400, 250),
+    )
+
+
 def _balance_chart(report: Report, part: NDArray[np.int64]) -> Markup | None:
     """Share of each class in every part: a split that shifts the classes too is harder to read."""
     target = _main_target(report.survey.targets)
     if target is None:
-        return None
+        return _measured_chart(report, part)
     counts = {name: target.counts(np.flatnonzero(part == code)) for code, name in enumerate(PARTS)}
     totals = {name: sum(count.values()) for name, count in counts.items()}
     shown = target.classes[1:] if target.kind == "binary" else target.classes

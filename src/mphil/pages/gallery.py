@@ -33,11 +33,13 @@ class Fragment:
         smiles: the substructure.
         here: (with it, all) molecules of the group.
         overall: (with it, all) molecules that were counted.
+        name: what a chemist would call it, empty when there is no name.
     """
 
     smiles: str
     here: tuple[int, int]
     overall: tuple[int, int]
+    name: str = ""
 
     @property
     def times(self) -> float:
@@ -84,7 +86,7 @@ class PrototypeView:
     def table(self) -> Grid:
         rows = [
             [
-                fragment.smiles,
+                f"{fragment.name} ({fragment.smiles})" if fragment.name else fragment.smiles,
                 f"{fragment.here[0]:,} of {fragment.here[1]:,}",
                 f"{fragment.overall[0]:,} of {fragment.overall[1]:,}",
                 f"{fragment.times:.1f}x",
@@ -177,6 +179,7 @@ class GalleryView:
         making: (name, value) how the page was made.
         map: the sphere, or None when the method has no embedding.
         parts: what the method looks for, if it says so.
+        molecules: how many molecules of the user there are, of which some are in `explained`.
     """
 
     eyebrow: str
@@ -189,6 +192,7 @@ class GalleryView:
     making: Sequence[tuple[str, str]]
     map: MoleculeMap | None = None
     parts: Sequence[PatternView] = ()
+    molecules: int = 0
 
 
 def render(view: GalleryView) -> str:

@@ -9,10 +9,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mphil.pages.card import SCORE_NAMES
+from mphil.pages.card_sections import told_labels
 from mphil.pages.template import Grid, Section, page
 from mphil.pages.text import MISSING, listing
 from mphil.pages.verdict import METRIC_NAMES
 from mphil.pages.view import PART_NAMES
+from mphil.task import MEASURES
 from mphil.trust.reliability import root
 
 Values = Mapping[str, Any]
@@ -60,7 +62,7 @@ def _identity(config: Values, digest: str) -> Section:
     fields = [
         (
             "1.1 Title",
-            f"{config['method']['name']} for {', '.join(config['targets'])}, trained on {_data(config, 'file')}",
+            f"{_model(config)} for {', '.join(config['targets'])}, trained on {_data(config, 'file')}",
         ),
         ("1.2 Software", versions),
         ("1.3 Identifier of the bundle (SHA-256)", digest or MISSING),
@@ -77,18 +79,22 @@ def _endpoint(config: Values) -> Section:
         "binary": "classification, yes or no",
         "multitask": "several classifications, each yes or no",
         "multiclass": "classification into several classes",
-    }.get(task["kind"], task["kind"])
+        "regression": "regression: a number in the unit of the table",
+    }[task["kind"]]
+    if config["classes"]:
+        kind += f": {', '.join(config['classes'])}"
+    threshold = _data(config, "threshold", "")
     assumed = "; ".join(_data(config, "assumed", [])) or "nothing"
     fields = [
         ("2.1 Endpoint", ", ".join(config["targets"])),
-        ("2.2 Kind of answer", f"{kind}: {', '.join(config['classes'])}"),
+        ("2.2 Kind of answer", kind),
         ("2.3 Species, tissue, assay", OPEN),
-        ("2.4 Units and threshold", OPEN),
+        ("2.4 Units and threshold", f"Active is {threshold}. Unit: {_later(OPEN)}" if threshold else OPEN),
         ("2.5 Experimental protocol", OPEN),
         (
             "2.6 Data quality",
             f"{_data(config, 'rows', 0):,} rows, of which {_data(config, 'set_aside', 0):,} were excluded. Assumed "
-            f"when the table was read: {assumed}. Variability of the measurements: {OPEN[0].lower()}{OPEN[1:]}",
+            f"when the table was read: {assumed}. Variability of the measurements: {_later(OPEN)}",
         ),
     ]
     return _chapter("2. A defined endpoint (OECD principle 1)", fields)
@@ -96,6 +102,8 @@ def _endpoint(config: Values) -> Section:
 
 def _algorithm(config: Values, metrics: Values, weights: str) -> Section:
     encoder, reading = config["encoder"], config["molecules"]
+    members = (config.get("committee") or {}).get("members", [])
+    networks = [one for one in members if one["kind"] == "network"]
     args = ", ".join(f"{key}={value}" for key, value in config["method"]["args"].items()) or "none"
     settings = ", ".join(f"{key}={value}" for key, value in _data(config, "settings", {}).items()) or MISSING
     described = "graphs with the features of the file"
@@ -105,19 +113,45 @@ def _algorithm(config: Values, metrics: Values, weights: str) -> Section:
             f"molecular graphs of canonical SMILES ({reading['fragments']} fragments{standardised}), features "
             f"{reading['featuriser']}; fingerprints {reading['fingerprint']}"
         )
+    if members and (features := config["committee"]["features"]):
+        described += f"; of trees {features}"
     network = f"{encoder['kind']}, {encoder['layers']} layers, width {encoder['width']}, readout {encoder['readout']}"
     fields = [
-        ("3.1 Type of model", f"graph neural network, {config['method']['name']}"),
+        ("3.1 Type of model", _type(config, members)),
         ("3.2 Descriptors", described),
-        ("3.3 Network", network),
-        ("3.4 Settings of the method", args),
-        ("3.5 Training", settings),
-        ("3.6 Choice of the epoch", f"epoch {config['epoch']}, chosen on {PART_NAMES[config['selection']]}"),
+    ]
+    if networks or not members:
+        epochs = listing([f"{one['epoch']} ({one['name']})" for one in networks]) or str(config["epoch"])
+        several = "s" if len(networks) > 1 else ""
+        fields += [
+            ("3.3 Network", network),
+            ("3.4 Settings of the method", f"{config['method']['name']}: {args}"),
+            ("3.5 Training", settings),
+            ("3.6 Choice of the epoch", f"epoch{several} {epochs}, chosen on {PART_NAMES[config['selection']]}"),
+        ]
+    fields += [
         ("3.7 Seed", str(config["seed"])),
         ("3.8 Weights (SHA-256)", weights),
         ("3.9 Reproducibility", "the same file, command, seed and versions give the same weights on the same machine"),
     ]
     return _chapter("3. An unambiguous algorithm (OECD principle 2)", fields)
+
+
+def _model(config: Values) -> str:
+    """What answers, in a word or two."""
+    members = (config.get("committee") or {}).get("members", [])
+    if not members:
+        return str(config["method"]["name"])
+    return str(members[0]["name"]) if len(members) == 1 else "committee"
+
+
+def _type(config: Values, members: Sequence[Values]) -> str:
+    if not members:
+        return f"graph neural network, {config['method']['name']}"
+    if len(members) == 1:
+        return f"ensemble of trees, {members[0]['name']}"
+    told = listing([f"{one['name']} ({one['weight']:.2f})" for one in members])
+    return f"committee, whose answer is the weighted mean of graph neural networks and trees: {told}"
 
 
 def _domain(metrics: Values, trust: Values) -> Section:
@@ -133,19 +167,20 @@ def _domain(metrics: Values, trust: Values) -> Section:
     grids = []
     measured = metrics["trust"].get("verdicts")
     if measured:
-        kind = _metric(metrics)
+        kind, measures = _metric(metrics), "mean_error" in measured["both"]["in domain"]
         rows = [
             [
                 PART_NAMES.get(part, "both tests"),
                 word,
                 f"{one['labels']:,}",
-                _percent(one["error"]),
+                _score(one["mean_error"]) if measures else _percent(one["error"]),
                 _score(one["score"]),
             ]
             for part, words in measured.items()
             for word, one in words.items()
         ]
-        grids.append(Grid("Errors by verdict", ["Part", "Verdict", "Labels", "Wrong", kind], rows))
+        error = "Mean error" if measures else "Wrong"
+        grids.append(Grid("Errors by verdict", ["Part", "Verdict", "Labels", error, kind], rows, numeric_from=2))
     return _chapter("4. A defined domain of applicability (OECD principle 3)", fields, grids)
 
 
@@ -158,7 +193,9 @@ def _internal(config: Values, metrics: Values, trust: Values, fit: float | None)
         ("5.1 Training set", f"{parts.get('train', 0):,} rows, kept in the bundle with their labels"),
         ("5.2 Split", f"{_data(config, 'split')}; checksum of the parts {_data(config, 'split_digest')}"),
         ("5.3 Goodness-of-fit", OPEN if fit is None else f"{kind} {fit:.3f} on the training rows"),
-        ("5.4 Robustness: calibration", f"{calibration}, fitted on {listing(calibrated_on)}"),
+        ("5.4 Robustness: calibration", f"{calibration}, fitted on {listing(calibrated_on)}")
+        if config["classes"]
+        else ("5.4 Robustness: intervals", f"fitted on {PART_NAMES.get(trust['fitted_on'], MISSING)}"),
         ("5.5 Robustness: repeated splits, leave-many-out, permuted labels", OPEN),
     ]
     labels = _data(config, "labels", {})
@@ -182,10 +219,16 @@ def _external(config: Values, metrics: Values) -> Section:
         ("6.3 Test sets from another source", OPEN),
     ]
     grids = [Grid(kind[0].upper() + kind[1:], ["Method", "ID test", "OOD test"], scores)]
+    parts = metrics["trust"]["parts"]
+    if parts:
+        grids.append(_sets(parts) if config["classes"] else _intervals(parts, config["targets"]))
+    return _chapter("6. Predictivity (OECD principle 4)", fields, grids)
+
+
+def _sets(parts: Values) -> Grid:
     rows = []
-    for part, found in metrics["trust"]["parts"].items():
-        cover = found.get("coverage")
-        error = found.get("calibration_error")
+    for part, found in parts.items():
+        cover, error = found.get("coverage"), found.get("calibration_error")
         square = found.get("squared_calibration_error")
         rows.append(
             [
@@ -196,10 +239,20 @@ def _external(config: Values, metrics: Values) -> Section:
                 _score(cover["size"] if cover else None),
             ]
         )
-    if rows:
-        header = ["Part", "Calibration error", "Debiased (root mean square)", "Covered", "Mean set size"]
-        grids.append(Grid("Probabilities and sets", header, rows))
-    return _chapter("6. Predictivity (OECD principle 4)", fields, grids)
+    header = ["Part", "Calibration error", "Debiased (root mean square)", "Covered", "Mean set size"]
+    return Grid("Probabilities and sets", header, rows)
+
+
+def _intervals(parts: Values, targets: Sequence[str]) -> Grid:
+    """Errors of every target, and how often its intervals hold the measured number."""
+    rows = []
+    for task, target in enumerate(targets):
+        for part, found in parts.items():
+            cover, errors = found.get("coverage"), [_score(found["errors"][name][task]) for name in MEASURES]
+            held = [_percent(cover["by_task"][task]), _score(cover["width"][task])] if cover else [MISSING, MISSING]
+            rows.append([target, PART_NAMES[part], *errors, *held])
+    header = ["Target", "Part", *(METRIC_NAMES[name] for name in MEASURES), "Covered", "Mean width"]
+    return Grid("Errors and intervals", header, rows, numeric_from=2)
 
 
 def _mechanism(config: Values) -> Section:
@@ -263,7 +316,14 @@ def _labels(labels: Sequence[Values], config: Values) -> str:
     if len(labels) != 1:
         return f"{len(labels)} tasks" if labels else MISSING
     classes = config["classes"]
+    if not classes:
+        return told_labels(labels[0])
     return ", ".join(f"{classes[int(code)]}: {count:,}" for code, count in labels[0].items()) or MISSING
+
+
+def _later(text: str) -> str:
+    """A sentence as it stands behind a colon."""
+    return text[0].lower() + text[1:]
 
 
 def _metric(metrics: Values) -> str:
@@ -280,4 +340,4 @@ def _percent(value: float | None) -> str:
 
 
 def _score(value: float | None) -> str:
-    return MISSING if value is None else f"{value:.3f}"
+    return MISSING if value is None else f"{round(value, 3) + 0.0:.3f}"

@@ -1,11 +1,11 @@
-/* Spheres of unit vectors: drag, swipe sideways or use the arrow keys to turn one; point at a sign to read it. */
+/* Spheres of unit vectors: drag, swipe sideways or use the arrow keys to turn one; hover over a point or tap it to read it. */
 (() => {
   "use strict";
 
   const STEP = Math.PI / 30;
   const REACH = 12;
   const WALKS = { PageDown: 1, PageUp: -1 };
-  const HINT = "point at a sign to read it";
+  const HINT = "hover over a point or tap it";
   const STAR = 10;
   const POINT = 3.6;
   const CROSS = 1.5;

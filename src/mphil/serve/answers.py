@@ -132,15 +132,18 @@ def model_facts(service: ModelService) -> schemas.ModelFacts:
     """What is served."""
     bundle = service.predictor.bundle
     config, trust, metrics = bundle.config, bundle.trust, bundle.metrics
+    members = config.committee.members if config.committee is not None else ()
+    told = ("file", "rows", "graphs", "split", "parts", "threshold")
     return schemas.ModelFacts(
         method=config.method.name,
+        members=[member.name for member in members],
         task=config.task.kind,
         targets=list(config.targets),
         classes=list(config.classes),
         columns=list(service.predictor.predict([]).columns()),
         metric=metrics.get("metric"),
         scores=dict(metrics.get("scores", {})),
-        data={name: config.data[name] for name in ("file", "rows", "graphs", "split", "parts") if name in config.data},
+        data={name: config.data[name] for name in told if name in config.data},
         training_molecules=len(bundle.references),
         calibration=trust.calibration.method,
         coverage=next((1 - one.alpha for one in (trust.conformal, trust.intervals) if one is not None), None),

@@ -91,7 +91,7 @@ class Guard:
             check(scope["method"], scope["path"], headers, self.hosts, scope["scheme"])
             if scope["method"] == "POST":
                 kind = kind_of(scope["path"], int(headers.get("content-length", 0)))
-                if kind in self._queues:
+                if kind is not None and kind in self._queues:
                     self._queues[kind].check()
             with self._place(scope):
                 await self._pass_on(scope, receive, send_with_headers)

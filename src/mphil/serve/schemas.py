@@ -184,6 +184,7 @@ class ModelFacts(BaseModel):
     """What is served."""
 
     method: str
+    members: Annotated[list[str], Field(description="The models that answer together; none when one answers alone.")]
     task: str
     targets: list[str]
     classes: list[str]

@@ -79,8 +79,6 @@ class Report:
     def notes(self) -> tuple[str, ...]:
         """What was done to read the table, and what its owner should look at, in sentences."""
         notes = list(self.table.notes) if self.table else []
-        if self.survey.recoded:
-            notes.append(f"{self.survey.recoded:,} bytes are not UTF-8 and were read as Windows-1252")
         notes += self.survey.assumed
         if not self.survey.targets:
             notes.append("no column looks like a label: name it with --target")
@@ -171,7 +169,7 @@ def check(
         standardise: take the largest organic fragment of a molecule, neutral where that is safe.
         duplicates: what becomes of rows of one molecule that contradict each other: `keep`, `drop` or `majority`.
         id: column that names the rows, found when absent.
-        sheet: of a workbook; the first that has rows when absent.
+        sheet: of a workbook; the first that has molecules when absent.
         task: `classification` or `regression`, found when empty.
         workers: processes that read molecules.
         progress: told the number of rows read so far, now and then.

@@ -157,6 +157,13 @@ def open_lines(path: Path, encoding: str) -> Iterator[Lines]:
         yield Lines(path, content, encoding)
 
 
+def recoding_note(recoded: int) -> list[str]:
+    """What is said about bytes that were not UTF-8; nothing when there were none."""
+    if not recoded:
+        return []
+    return [f"{recoded:,} {'byte is' if recoded == 1 else 'bytes are'} not UTF-8, read as Windows-1252"]
+
+
 def csv_records(lines: Lines, delimiter: str) -> Iterator[Record]:
     """The rows of a delimited table; blank lines are none.
 

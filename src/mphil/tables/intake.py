@@ -30,7 +30,7 @@ class TableOptions:
         active_below: active is at or below the threshold, not at or above.
         standardise: molecules are standardised: largest organic fragment, neutral where that is safe.
         id: column that names the rows, found when empty.
-        sheet: of a workbook, the first that has rows when empty; a test set that is a workbook has the same.
+        sheet: of a workbook, the first that has molecules when empty; a test set that is a workbook has the same.
         task: `classification` or `regression`, found when empty.
     """
 

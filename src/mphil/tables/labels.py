@@ -26,7 +26,8 @@ MOSTLY = 0.9
 _MISSING = frozenset(
     (
         *("", "nan", "na", "n/a", "#n/a", "n.a.", "n.a", "null", "none", "-", "--", "?", ".", "missing", "nd", "n.d."),
-        *("n.d", "n/d", "nt", "n.t.", "not determined", "not tested", "#value!", "#div/0!", "#ref!"),
+        *("n.d", "n. d.", "n/d", "nt", "n.t.", "n.b.", "n.m.", "not determined", "not tested", "not measured"),
+        *("#value!", "#div/0!", "#ref!"),
     )
 )
 _YES = frozenset(("true", "t", "yes", "y", "active", "positive", "pos"))

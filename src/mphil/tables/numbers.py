@@ -8,6 +8,9 @@ from typing import Literal, NamedTuple
 
 from mphil.tables.labels import as_number
 
+SEVERAL = 10
+"""Cells that must all have a comma and three digits behind it to be numbers with three decimals."""
+
 Mark = Literal[".", ","]
 Bound = Literal["", "<", ">"]
 
@@ -25,17 +28,22 @@ class Measured(NamedTuple):
 
 
 def decimal_mark(cells: Iterable[str]) -> Mark:
-    """The decimal mark of a column, by what most of its cells can only mean; a point when all could mean both.
+    """The decimal mark of a column, by what most of its cells can only mean.
+
+    Where all could mean both (`1,234`), it is a point, unless every one of several cells has a comma: of numbers with
+    thousands separators some are below 1,000, but all of those with three decimals have a comma.
 
     Example:
         >>> decimal_mark(["6,5", "7,25"]), decimal_mark(["1,234.5", "12"]), decimal_mark(["1,234"])
         (',', '.', '.')
     """
     votes = {".": 0, ",": 0}
+    open_cells, plain = 0, False
     for cell in cells:
         text = _bare(cell)
         marks = [character for character in text if character in ".,"]
         if not marks:
+            plain = plain or as_number(text) is not None
             continue
         last, other = marks[-1], "," if marks[-1] == "." else "."
         if other in marks:
@@ -44,6 +52,10 @@ def decimal_mark(cells: Iterable[str]) -> Mark:
             votes[other] += 1
         elif not _GROUPED.fullmatch(text) and as_number(text.replace(",", ".")) is not None:
             votes[last] += 1
+        else:
+            open_cells += last == ","
+    if not any(votes.values()) and not plain and open_cells >= SEVERAL:
+        return ","
     return "," if votes[","] > votes["."] else "."
 
 

@@ -100,7 +100,7 @@ def open_source(path: Path, *, column: str | None = None, usual: str = "", sheet
         path: the file.
         column: of the molecules, as the user says.
         usual: the column that the model was trained on, taken when the table has it and the user says nothing.
-        sheet: of a workbook; the first that has rows when empty.
+        sheet: of a workbook; the first that has molecules when empty.
 
     Raises:
         UsageError: there is no such file or column.

@@ -112,7 +112,7 @@ def open_table(path: Path, *, sheet: str = "") -> Table:
 
     Args:
         path: the file.
-        sheet: of a workbook; the first that has rows when empty.
+        sheet: of a workbook; the first that has molecules when empty.
 
     Raises:
         UsageError: there is no such file, or a sheet is named and it is no workbook.

@@ -15,6 +15,7 @@ from mphil.chem.batch import Fact, ReadBatch, join, texts
 from mphil.chem.row_issue import OK, RowIssue
 from mphil.chem.standardise import CHARGES, FRAGMENTS
 from mphil.graphs.store import GraphStore
+from mphil.tables.delimited import recoding_note
 from mphil.tables.from_smiles import spelled_graphs
 from mphil.tables.labels import Coded, Target
 from mphil.tables.pool import run
@@ -235,15 +236,25 @@ class _Gathered:
             self.recoded,
             self.ids if self.roles.id else None,
             row >= self.start if self.test else None,
-            assumed=(*(note for _, notes in read for note in notes), *_changes(arrays["changed"])),
+            assumed=(
+                *recoding_note(self.recoded),
+                *(note for _, notes in read for note in notes),
+                *_changes(arrays["changed"]),
+            ),
             graphs=spelled_graphs(arrays, "good", np.arange(len(row))) if "x" in arrays else None,
             facts={name: arrays[name] for name in FACTS if name in arrays},
         )
         if not strange:
             return survey
-        told = {at: f"its {name!r} is text in a column of numbers" for at, name in strange.items()}
+        cells = {name: list(self.labels[name].texts) for name in strange.values()}
+        told = {at: _no_number(name, cells[name][self.labels[name].codes[at]]) for at, name in strange.items()}
         bad = sorted([*self.bad, *survey.issues("label", told)], key=lambda one: one.row)
         return replace(without(survey, np.array(sorted(strange), np.int64)), bad=tuple(bad))
+
+
+def _no_number(name: str, cell: str) -> str:
+    shown = cell if len(cell) <= 40 else f"{cell[:37]}..."
+    return f"{shown!r} in column {name!r} is no number; correct it, or leave it empty if nothing was measured"
 
 
 def _changes(changed: NDArray[np.uint8]) -> list[str]:

@@ -21,6 +21,8 @@ USUAL = 6.5
 _LOGARITHM = re.compile(r"^p(IC|EC|AC|GI|XC|K|MIC|CHEMBL)", re.IGNORECASE)
 _CONCENTRATION = re.compile(r"(IC|EC|GI|AC|LC|LD|CC)_?\d\d|^K[id]\b|^MIC", re.IGNORECASE)
 SHOWN = 3
+SPAN = 1_000
+"""Ratio of high to low measurements from which on their logarithm should be learned."""
 
 
 @dataclass(frozen=True)
@@ -100,7 +102,7 @@ def read_cells(
     if measurement and wanted == "classification":
         raise DataError(f"{name!r} is a measurement, not a class: {_hint(name, values)}")
     if measurement or wanted == "regression":
-        notes += _bound_note(name, measured, counts)
+        notes += [*_bound_note(name, measured, counts), *_decades_note(name, values)]
         if not wanted:
             notes.append(f"target {name!r} is a measurement, so this is a regression: {_hint(name, values)}")
         return _as_measured(name, column, measured), tuple(notes)
@@ -132,6 +134,15 @@ def _bound_note(name: str, measured: Mapping[str, Measured], counts: Mapping[str
     count = sum(counts[text] for text in bounded)
     value = measured[bounded[0]].value
     return [f"target {name!r}: these {count:,} are taken as measured numbers, {bounded[0]!r} as {value:g}"]
+
+
+def _decades_note(name: str, values: Sequence[float]) -> list[str]:
+    """A warning about measurements over several powers of ten, such as concentrations."""
+    low, high = np.quantile(values, (0.05, 0.95))
+    if low <= 0 or high < SPAN * low:
+        return []
+    told = f"target {name!r} spans more than {int(np.log10(high / low))} powers of ten, and the largest values decide"
+    return [f"{told} what is learned; a column of its logarithm, such as pIC50, is learned better"]
 
 
 def _divided(name: str, column: Coded, measured: Mapping[str, Measured], threshold: Threshold) -> tuple[Target, str]:

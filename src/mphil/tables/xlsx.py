@@ -1,4 +1,4 @@
-"""Excel workbooks as tables: a sheet by its name, or the first that has rows, its cells as text."""
+"""Excel workbooks as tables: a sheet by its name, or the first that has molecules, its cells as text."""
 
 from __future__ import annotations
 
@@ -26,6 +26,9 @@ MOST_PART_BYTES = 2_000_000
 
 LONGEST_ROW = 2_000_000
 """Bytes of a row of a sheet, about: openpyxl keeps it in memory as a whole."""
+
+LOOKED = 20
+"""Rows of a sheet in which a molecule is looked for."""
 
 MOST_ROWS = 1_048_576
 """Rows of a sheet, as in Excel; a single number in a file can ask for more."""
@@ -73,7 +76,9 @@ def unpacked_bytes(path: Path) -> int:
 
 
 def find_sheet(path: Path, wanted: str = "") -> tuple[str, list[str]]:
-    """A sheet and the names of the others: the one that is wanted, or else the first with a cell that is not empty.
+    """A sheet and the names of the others: the one that is wanted, or else the first with a molecule in its first rows.
+
+    Without one, it is the first with a cell that is not empty. A cover sheet is thus left out.
 
     Raises:
         UnknownName: the workbook has no sheet of that name.
@@ -83,11 +88,27 @@ def find_sheet(path: Path, wanted: str = "") -> tuple[str, list[str]]:
         names = [sheet.title for sheet in book.worksheets]
         if wanted and wanted not in names:
             raise UnknownName(f"sheet of {path.name}", wanted, names)
+        filled = []
         for sheet in [book[wanted]] if wanted else book.worksheets:
-            if any(cell is not None for _, row in _rows(path, book, sheet.title) for cell in row):
-                return sheet.title, [name for name in names if name != sheet.title]
+            rows = (row for _, row in _rows(path, book, sheet.title) if any(cell is not None for cell in row))
+            if first := list(itertools.islice(rows, LOOKED)):
+                filled.append(sheet.title)
+                if len(names) == 1 or any(_is_molecule(cell) for row in first for cell in row):
+                    filled = [sheet.title]
+                    break
+        if filled:
+            return filled[0], [name for name in names if name != filled[0]]
     empty = f"sheet {wanted!r} of the workbook is" if wanted else "all sheets of the workbook are"
     raise DataError(f"{path}: {empty} empty")
+
+
+def _is_molecule(cell: object) -> bool:
+    from mphil.chem.parse import SmilesError, parse_smiles
+
+    try:
+        return isinstance(cell, str) and len(cell) >= 3 and parse_smiles(cell).GetNumAtoms() >= 3
+    except SmilesError:
+        return False
 
 
 def xlsx_records(path: Path, sheet: str) -> Iterator[Record]:

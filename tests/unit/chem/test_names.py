@@ -70,6 +70,7 @@ EXAMPLES = {
     "aryl ether": ("COc1ccccc1", "COCc1ccccc1"),
     "ether": ("COC", "CC(=O)OC"),
     "trifluoromethyl": ("CC(F)(F)F", "CC(F)F"),
+    "difluoromethylene": ("FC1(F)CCNC1", "CC(F)(F)F"),
     "trichloromethyl": ("CC(Cl)(Cl)Cl", "CC(Cl)Cl"),
     "fluorine": ("CF", "[F-].C"),
     "chlorine": ("CCl", "Cl.C"),

@@ -21,7 +21,7 @@ class TestTrain:
         assert ended.code == 0, ended.err
         assert "assay.csv: 108 rows, 106 molecules; 2 rows excluded (first/issues.csv)" in ended.out
         assert "split by scaffold: train 64 · id-val 10 · id-test 10 · ood-val " in ended.out
-        assert "scaffolds, none on two sides of the shift" in ended.out
+        assert "scaffolds, none both in training and in a shifted part" in ended.out
         names = ("id-test   ood-test", "mphil+, seed 1", "random forest", "gradient boosting", "committee")
         order = [ended.out.index(name) for name in names]
         assert order == sorted(order)
@@ -38,6 +38,7 @@ class TestTrain:
         assert (ended.code, ended.err) == (0, "")
         order = [ended.out.index(name) for name in ("id-test   ood-test", "random forest", "erm", "chosen on ood-val")]
         assert order == sorted(order)
+        assert "best on ood-test: " in ended.out
         assert read_bundle(tmp_path / "out" / "bundle").config.committee is None
 
     @pytest.mark.parametrize(
@@ -50,6 +51,8 @@ class TestTrain:
             (["--no-baselines"], "--no-baselines goes with --fast"),
             (["--method", "forest", "--members", "2"], "--members is about networks, but forest trains trees only"),
             (["--method", "boosting", "--fast"], "--fast is about networks, but boosting trains trees only"),
+            (["--method", "forest", "--set", "train.lr=0.1"], "train.lr is a setting of networks, and method forest"),
+            (["--method", "boosting", "--set", "encoder.width=8"], "encoder.width is a setting of networks"),
         ],
     )
     def test_no_such_committee(self, tmp_path, options, text):
@@ -144,7 +147,14 @@ class TestPredict:
         assert "whitespace 1" in ended.out
         assert "2 cells that a spreadsheet would run as formulas got a leading apostrophe" in ended.out
         assert "answers: new-predictions.csv" in ended.out
+        assert "probability: that of 1" in ended.out
         assert len(rows_of(tmp_path / "new-predictions.csv")) == 8
+
+    def test_semicolons(self, product, tmp_path):
+        (tmp_path / "neu.csv").write_text("nr;smiles\n1;CCO\n")
+        ended = call("predict", product.path, tmp_path / "neu.csv", "--out", tmp_path / "answers.csv")
+        assert "--out NAME.xlsx opens in any spreadsheet program" in ended.err
+        assert "xlsx" not in call("predict", product.path, tmp_path / "neu.csv", "--out", tmp_path / "a.xlsx").err
 
     def test_json(self, product, tmp_path):
         write_table(tmp_path / "new.csv", {"mol": ["CCO"], "status": ["mine"]})
@@ -174,6 +184,7 @@ class TestPredict:
         ended = call("predict", product.path, "OCc1ccccc1", "[Na+].[O-]C(=O)Cc1ccccc1")
         assert (ended.code, ended.err) == (0, "")
         assert ended.out.startswith("OCc1ccccc1\n  prediction: ")
+        assert "  probability of 1: 0." in ended.out
         assert "  standardised_smiles: O=C(O)Cc1ccccc1" in ended.out
         found = json.loads(call("predict", product.folder, "OCc1ccccc1", "--json").out)
         assert [row["smiles"] for row in found] == ["OCc1ccccc1"]

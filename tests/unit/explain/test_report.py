@@ -226,6 +226,11 @@ class TestCommand:
         assert "mphil explain" in page
         assert "gradient times input" in page
 
+    def test_a_molecule_that_cannot_be_read_costs_its_own_answer(self, bundles, tmp_path):
+        ended = call("explain", bundles / "mphil", "C1CC(", "CCO", "--out", tmp_path / "why")
+        assert ended.code == 0
+        assert "1 of 2 rows could not be read" in " ".join(ended.err.split())
+
     def test_a_table_as_json(self, bundles, tmp_path):
         (tmp_path / "new.csv").write_text("smiles\nCCO\nbroken(\n")
         ended = call("explain", bundles / "mphil", tmp_path / "new.csv", "--out", tmp_path / "why", "--json")

@@ -38,7 +38,7 @@ def test_it_says_what_the_files_say(values, product):
     assert f"{trust['bands']['out']:.3g}" in text
     for heading in (
         "Scores",
-        "Are the probabilities true?",
+        "Are the probabilities calibrated?",
         "Sets of classes",
         "In or out of domain",
         "Data",

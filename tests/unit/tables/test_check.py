@@ -85,13 +85,16 @@ def test_predefined_split_and_text_among_labels(tmp_path):
     facts = check(path).as_dict()
     assert facts["set_aside"]["reasons"] == {"label": 1}
     assert facts["set_aside"]["first"][0]["row"] == 6
+    told = "'oops' in column 'y' is no number; correct it, or leave it empty if nothing was measured"
+    assert facts["set_aside"]["first"][0]["message"] == told
     assert facts["splits"]["predefined"]["parts"]["train"]["rows"] == 39
     assert facts["splits"]["predefined"]["left_out"] == 1
 
 
 def test_page(assay):
     page = check_page(check(assay))
-    assert "59 of 68 rows can be used" in page
+    assert "60 of 68 rows can be used" in page
+    assert "They hold 59 different molecules." in page
     for heading in ("Rows excluded", "Labels", "Duplicates", "Split by scaffold", "Split by size", "Columns"):
         assert f">{heading}</h2>" in page
     assert page.count("<svg") >= 4 * 3

@@ -43,6 +43,13 @@ def test_the_decimal_mark_is_that_of_the_column():
     assert decimal_mark(["1,234", "x", ""]) == "."
 
 
+def test_three_decimals_are_not_thousands():
+    potencies = [f"{5 + step / 7:.3f}".replace(".", ",") for step in range(20)]
+    assert decimal_mark(potencies) == ","
+    assert decimal_mark([*potencies, ">9,000", "n.d."]) == ","
+    assert decimal_mark([*potencies, "850"]) == ".", "a number below 1,000 has no separator"
+
+
 @given(st.lists(st.floats(-1e9, 1e9).filter(lambda v: abs(v) > 1e-3), min_size=1), st.sampled_from(".,"))
 def test_grouped_numbers_come_back(values, mark):
     swap = str.maketrans(".,", ".," if mark == "." else ",.")

@@ -76,6 +76,16 @@ def test_many_repeated_numbers_are_a_measurement():
     )
 
 
+def test_concentrations_are_better_learned_as_logarithms():
+    cells = [f"{10 ** (step / 8):.4g}" for step in range(40)]
+    _, notes = read_cells("IC50 (nM)", column(*cells))
+    assert notes[0] == (
+        "target 'IC50 (nM)' spans more than 4 powers of ten, and the largest values decide what is learned; a column "
+        "of its logarithm, such as pIC50, is learned better"
+    )
+    assert len(read_cells("pIC50", column(*[str(4 + step / 10) for step in range(40)]))[1]) == 1
+
+
 def test_measurements_as_people_write_them():
     target, notes = read_cells("c", column("1,5", ">10", "n.d.", "2,25", "<0,1", "1,5", ""))
     assert target.kind == "continuous"

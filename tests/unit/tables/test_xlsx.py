@@ -56,6 +56,16 @@ def test_cells_as_text(tmp_path):
     assert [len(part) for part in table.chunks(1)] == [1, 1]
 
 
+def test_a_cover_sheet_is_left_out(tmp_path):
+    cover = ("Info", [["Project X"], ["Contact", "someone"]])
+    path = book(tmp_path / "a.xlsx", cover, ("Assay", [["ID", "Structure"], ["a", "CCO"]]))
+    table = open_table(path)
+    assert (table.sheet, table.columns) == ("Assay", ("ID", "Structure"))
+    assert table.notes == ("sheet 'Assay' is read; the workbook also has 'Info' (--sheet)",)
+    assert open_table(path, sheet="Info").sheet == "Info"
+    assert open_table(book(tmp_path / "b.xlsx", cover, ("x", [["y"]]))).sheet == "Info", "no sheet has molecules"
+
+
 def test_a_sheet_by_its_name(tmp_path):
     sheets = [("first", [["a"], [1]]), ("Data", [["smiles"], ["CCO"]]), ("none", [])]
     path = book(tmp_path / "a.xlsx", *sheets)

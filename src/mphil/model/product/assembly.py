@@ -29,10 +29,12 @@ from mphil.model.product.fitting import fit_trust, measure
 from mphil.model.product.forest import TESTED
 from mphil.model.product.joining import join, with_members
 from mphil.model.product.members import Trained, chosen_weights
+from mphil.model.product.standing import beside_baselines
 from mphil.model.product.worth import measured_worth
 from mphil.pages.card import card_page
 from mphil.progress import row_bar
 from mphil.provenance import NUMERICS, versions
+from mphil.tables.targets import Threshold
 from mphil.task import Task
 from mphil.training.plugged import model_plugins
 from mphil.training.run import Run
@@ -111,7 +113,7 @@ def assemble(
     predictor = Predictor(draft)
     with row_bar("asking the model", sum(map(len, parts.values())), shown=True) as advance:
         outputs = {part: predictor.network(data.store.select(graphs), advance) for part, graphs in parts.items()}
-    together: dict[str, Any] = {}
+    together: dict[str, Any] = {"standing": beside_baselines(scores, data.task)}
     if trained is not None:
         joined = join(predictor, data, outputs, labels, trained.features)
         draft = replace(draft, config=draft.config.model_copy(update={"committee": joined.committee}))
@@ -143,7 +145,11 @@ def assemble(
         ),
     }
     kept = None
-    if data.task.kind != "regression":
+    if data.task.kind == "regression":
+        said: dict[str, NDArray[np.float64]] = {part: outputs[part].logits for part in tested}
+        measured: dict[str, NDArray[np.float64]] = {part: labels[part] for part in tested}
+        metrics["trust"] |= measured_worth(trust, None, said, measured, distances, {}, data.task)
+    else:
         bits = {part: fingerprints[parts[part].numpy()] for part in (held, *tested)} if fingerprints is not None else {}
         kept, worth = _worth(trust, held, tested, outputs, labels, distances, bits, data.task)
         metrics["trust"] |= worth
@@ -225,6 +231,16 @@ def _similarity(fingerprints: NDArray[np.uint8] | None, graphs: Tensor, train: T
     return most_similar(fingerprints[graphs.numpy()], fingerprints[train.numpy()])[1]
 
 
+def _told(arguments: Mapping[str, Any]) -> dict[str, str]:
+    """What was said about a file and is needed to understand its labels."""
+    told = {}
+    if arguments.get("threshold") is not None:
+        told["threshold"] = str(Threshold(arguments["threshold"], bool(arguments.get("active_below"))))
+    if "duplicates" in arguments:
+        told["duplicates"] = str(arguments["duplicates"])
+    return told
+
+
 def _bundle_config(prepared: Prepared, run: Run | None) -> BundleConfig:
     data, config, own, rule = prepared.data, prepared.config, prepared.own, prepared.rule
     split, parts = data.split, data.statistics()["parts"]
@@ -241,6 +257,7 @@ def _bundle_config(prepared: Prepared, run: Run | None) -> BundleConfig:
         "data_digest": data.store.digest(),
         "split_digest": split.digest(),
         "settings": config.train.model_dump(mode="json"),
+        **_told(data.args),
     }
     drugood = data.store.node_features.schema == SCHEMAS["drugood"].name
     features: Literal["good", "drugood"] = "drugood" if drugood else FEATURES

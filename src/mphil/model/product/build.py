@@ -32,11 +32,12 @@ from mphil.model.product.members import (
     train_members,
     train_trees,
 )
-from mphil.model.product.place import ISSUES, PARTS, held, parts_table
-from mphil.model.product.tree_runs import tree_config
+from mphil.model.product.place import ISSUES, PARTS, parts_table
+from mphil.model.product.tree_runs import check_tree_settings, tree_config
 from mphil.progress import row_bar
 from mphil.tables.spreadsheet import issue_table
 from mphil.training.metrics import score
+from mphil.training.place import held
 from mphil.training.run import Run, execute
 from mphil.training.settings import Wanted, merge, resolve
 from mphil.training.start import check_start
@@ -90,6 +91,8 @@ def prepare(wanted: Wanted, *, selection: str = "", members: int = 0) -> Prepare
         members: networks of the committee that will be trained, so that what its trees need is read with the file.
     """
     kind = dict(wanted.get("method", {})).get("name", METHOD)
+    if kind in TREE_KINDS:
+        check_tree_settings(wanted)
     given = dict(wanted.get("benchmark", {}))
     given.pop("name", None)
     args = check_arguments(own_data, given, "benchmark own-data")

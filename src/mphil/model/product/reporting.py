@@ -8,9 +8,8 @@ import numpy as np
 import torch
 
 from mphil.errors import UsageError
-from mphil.model.bundle import read_bundle
 from mphil.model.bundle.folder import trust_values, weights_digest
-from mphil.model.predictor import Predictor
+from mphil.model.predictor import Predictor, load
 from mphil.pages.regulatory import chapters
 from mphil.pages.template import Section
 from mphil.training.metrics import score
@@ -20,12 +19,13 @@ def bundle_chapters(folder: Path) -> list[Section]:
     """Everything that a bundle says about itself; its fit to the training molecules is computed.
 
     Args:
-        folder: of the bundle.
+        folder: of the bundle, or the one that it is in.
 
     Raises:
         UsageError: there is no bundle in it, or one that was not made by `mphil train FILE`.
     """
-    bundle = read_bundle(folder)
+    predictor = load(folder)
+    bundle = predictor.bundle
     if not {"metric", "scores", "left_out", "trust"} <= bundle.metrics.keys():
         raise UsageError(f"{folder}: the bundle has no scores to report; make one with `mphil train FILE`")
     return chapters(
@@ -34,7 +34,7 @@ def bundle_chapters(folder: Path) -> list[Section]:
         trust_values(bundle.trust),
         weights=weights_digest(bundle.state),
         digest=bundle.digest,
-        fit=training_fit(Predictor(bundle)),
+        fit=training_fit(predictor),
     )
 
 
@@ -46,4 +46,6 @@ def training_fit(predictor: Predictor) -> float | None:
     said = predictor.predict(list(references.smiles))
     rows = np.flatnonzero(said.answered)
     labels = torch.from_numpy(references.labels[rows]).double()
-    return score(torch.from_numpy(said.probability[rows]), labels, predictor.bundle.config.task)
+    task = predictor.bundle.config.task
+    outputs = said.probability if said.predicted is None else task.from_units(said.predicted)
+    return score(torch.from_numpy(outputs[rows]), labels, task)

@@ -25,6 +25,33 @@ def part_scores(logits: Mapping[str, Floats], y: Floats, task: Task) -> dict[str
     return {name: score(torch.from_numpy(said), labels, task) for name, said in logits.items()}
 
 
+def beside_baselines(scores: Mapping[str, Mapping[str, float | None]], task: Task) -> dict[str, Any] | None:
+    """The model of a bundle, the last of the scores, against the best of those that were trained to compare with.
+
+    What the others say about each row is not kept, so whether the difference is chance is not told.
+
+    Args:
+        scores: name of every model to the metric of the test parts.
+        task: what is asked, with its metric.
+
+    Returns:
+        Plain values with a `sentence` for people; None without another model, or where the metric is not defined.
+    """
+    part = "ood_test"
+    known = {name: value for name, found in scores.items() if (value := found.get(part)) is not None}
+    own, sign = list(scores)[-1] if scores else "", -1.0 if task.lower_is_better else 1.0
+    others = sorted((name for name in known if name != own), key=lambda name: -sign * known[name])
+    if own not in known or not others:
+        return None
+    ahead = sign * known[own] >= sign * known[others[0]]
+    best, second = (own, others[0]) if ahead else (others[0], own)
+    side, gap = "below" if task.lower_is_better else "above", abs(known[best] - known[second])
+    told = f"best on ood-test: {best} ({known[best]:.3f}), {gap:.3f} {side} {second} ({known[second]:.3f})"
+    if not ahead:
+        told += f"; the bundle holds {own}, and without --fast models of both kinds answer together"
+    return {"part": part, "best": best, "second": second, "difference": gap, "sentence": told}
+
+
 def standing(part: str, logits: Mapping[str, Floats], y: Floats, task: Task) -> dict[str, Any] | None:
     """The best model of a part against the committee, or the committee against the best of its members.
 
@@ -48,7 +75,7 @@ def standing(part: str, logits: Mapping[str, Floats], y: Floats, task: Task) -> 
     if gap is None:
         return None
     shown, side = part.replace("_", "-"), "below" if task.lower_is_better else "above"
-    meaning = "more than chance" if gap.is_clear else "which may be chance"
+    meaning = "more than chance" if gap.is_clear else "may be chance"
     return {
         "part": part,
         "best": best,
@@ -57,6 +84,6 @@ def standing(part: str, logits: Mapping[str, Floats], y: Floats, task: Task) -> 
         "low": gap.low,
         "high": gap.high,
         "clear": gap.is_clear,
-        "sentence": f"best on {shown}: {best} {scores[best]:.3f}, {abs(gap.value):.3f} {side} {second} "
-        f"{scores[second]:.3f} (95 % interval {gap.low:.3f} to {gap.high:.3f}: {meaning})",
+        "sentence": f"best on {shown}: {best} ({scores[best]:.3f}), {abs(gap.value):.3f} {side} {second} "
+        f"({scores[second]:.3f}); 95 % interval of the difference {gap.low:.3f} to {gap.high:.3f}: {meaning}",
     }

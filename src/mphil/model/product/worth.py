@@ -49,6 +49,38 @@ def verdict_worth(verdicts: NDArray[np.str_], probability: Floats, y: Floats, ta
     return found
 
 
+def regression_worth(verdicts: NDArray[np.str_], predicted: Floats, y: Floats, task: Task) -> dict[str, Any]:
+    """How large the errors of a regression are in domain, borderline and out of domain.
+
+    Args:
+        verdicts: (n,) one for each row.
+        predicted: (n, tasks) outputs of the model, as in `Task.to_units`.
+        y: (n, tasks) measured numbers, NaN = missing.
+        task: what is asked.
+
+    Returns:
+        Verdict to its rows, labels, mean absolute error, its standard error and the task's metric, the latter three
+        None where they are not defined. The error is in the unit of the labels; that of several tasks, whose units
+        differ, in standard deviations of their training labels.
+    """
+    unit = task.scales[0] if task.n_tasks == 1 and task.scales else 1.0
+    error = unit * np.abs(predicted - task.from_units(y))
+    known = ~np.isnan(y)
+    found = {}
+    for verdict in VERDICTS:
+        rows = verdicts == verdict
+        errors = error[rows][known[rows]]
+        labels = len(errors)
+        found[verdict] = {
+            "rows": int(rows.sum()),
+            "labels": labels,
+            "mean_error": float(errors.mean()) if labels else None,
+            "standard_error": float(errors.std(ddof=1) / labels**0.5) if labels > 1 else None,
+            "score": score(torch.from_numpy(predicted[rows]), torch.from_numpy(y[rows]), task) if labels else None,
+        }
+    return found
+
+
 def weighted_coverage(
     held: HeldOut, trust: Trust, probability: Floats, y: Floats, fingerprints: Bytes, distance: Floats, task: Task
 ) -> dict[str, Any] | None:
@@ -105,7 +137,7 @@ def measured_worth(
     Args:
         trust: what was fitted.
         held: the rows it was fitted on.
-        probability: part to its (n, outputs) calibrated probabilities.
+        probability: part to its (n, outputs) calibrated probabilities; of a regression, to the outputs of the model.
         labels: part to its (n, tasks) labels.
         distances: part to how far from training its rows are.
         fingerprints: part to (n, bytes) of its molecules; empty for graphs.
@@ -113,11 +145,10 @@ def measured_worth(
     """
     found: dict[str, Any] = {}
     if trust.bands is not None and probability:
+        worth = regression_worth if task.kind == "regression" else verdict_worth
         verdicts = {part: trust.bands.verdict(distances[part]) for part in probability}
-        found["verdicts"] = {
-            part: verdict_worth(verdicts[part], probability[part], labels[part], task) for part in probability
-        }
-        found["verdicts"]["both"] = verdict_worth(
+        found["verdicts"] = {part: worth(verdicts[part], probability[part], labels[part], task) for part in probability}
+        found["verdicts"]["both"] = worth(
             np.concatenate([verdicts[part] for part in probability]),
             np.concatenate([probability[part] for part in probability]),
             np.concatenate([labels[part] for part in probability]),

@@ -18,6 +18,7 @@ from mphil.model.predictor.reading import as_molecules, cleaned
 from mphil.model.screening.progress import Advance, screening_bar
 from mphil.system import cores
 from mphil.tables.column_names import free_names
+from mphil.tables.delimited import recoding_note
 from mphil.tables.graph_folders import open_graphs
 from mphil.tables.pass_through import Piece, TableSource, open_source
 from mphil.tables.pool import Work, WorkerPool
@@ -89,7 +90,7 @@ def screen_file(
         path: CSV, TSV, parquet, SDF or .smi; also gzip.
         out: CSV or TSV, also gzip, or parquet, by its name.
         column: of the molecules; that of training, or found, when absent.
-        sheet: of a workbook; the first that has rows when empty.
+        sheet: of a workbook; the first that has molecules when empty.
         weighted: also give conformal sets that are weighted for how the first rows of the table are drawn.
         workers: processes that read molecules, or a pool of them; None chooses by the number of rows and cores.
         progress: show a bar when there is a terminal.
@@ -113,17 +114,24 @@ def screen_file(
     wanted = list(predictor.predict([]).columns())
     added, renamed = free_names(wanted, source.names)
     summary = Summary(str(path), str(out), source.column)
-    summary.notes = [note for note in (*predictor.notes, *source.notes, renamed, _weights(predictor)) if note]
+    notes = (*predictor.notes, *source.notes, renamed, _delimiter(source, out), _weights(predictor))
+    summary.notes = [note for note in notes if note]
     numbers = [is_number(name) for name in wanted]
     with (
         screening_bar(source.count, progress) as advance,
         open_writer(out, source.names, source.fields, added, numbers) as writer,
     ):
         recoded = _screen(predictor, source, writer, summary, workers, (advance, watch))
-        if recoded:
-            summary.notes.append(f"{recoded:,} bytes are not UTF-8 and were read as Windows-1252")
+        summary.notes += recoding_note(recoded)
     summary.escaped, summary.seconds = writer.escaped, time.monotonic() - started
     return summary
+
+
+def _delimiter(source: TableSource, out: Path) -> str:
+    """What spreadsheet programs that expect semicolons and decimal commas need to know; empty for others."""
+    if source.table.format != "delimited" or source.table.delimiter != ";" or output_kind(out)[0] != ".csv":
+        return ""
+    return "answers are separated by ',' and have decimal points; --out NAME.xlsx opens in any spreadsheet program"
 
 
 def _weights(predictor: Predictor) -> str:

@@ -56,7 +56,8 @@ function showModel(model) {
   state.model = model;
   state.target = model.targets[0];
   const asked = model.targets.length > 3 ? `${model.targets.length} targets` : model.targets.join(", ");
-  byId("eyebrow").textContent = `mphil serve · ${model.method} · ${model.data.file ?? "own data"}`;
+  const who = model.members.length > 1 ? `committee of ${model.members.length} models` : model.method;
+  byId("eyebrow").textContent = `mphil serve · ${who} · ${model.data.file ?? "own data"}`;
   byId("heading").textContent = `Predict ${asked}`;
   document.title = `Predict ${asked} · mphil`;
   byId("lead").textContent = lead(model);
@@ -68,7 +69,9 @@ function showModel(model) {
 
 function lead(model) {
   const told = [`Trained on ${plural(model.training_molecules, "molecule")}.`];
-  const shifted = model.scores[model.method]?.ood_test ?? null;
+  if (model.data.threshold) told.push(`Active is ${model.data.threshold}.`);
+  const answering = model.members.length > 1 ? model.scores.committee : model.scores[model.method];
+  const shifted = answering?.ood_test ?? null;
   if (shifted !== null) told.push(`${METRICS[model.metric] ?? model.metric} ${decimals(shifted)} on test molecules unlike those of training.`);
   if (!model.domains) told.push("The bundle has no domain verdicts.");
   return [...told, ...model.notes].join(" ");

@@ -11,7 +11,7 @@ from mphil.model.committee.features import MoleculeFeatures
 from mphil.model.committee.fitting import fit_trees, probabilities
 from mphil.model.committee.kinds import TREE_KINDS
 from mphil.model.committee.weights import as_logits, fit_weights
-from mphil.model.product.standing import COMMITTEE, standing
+from mphil.model.product.standing import COMMITTEE, beside_baselines, standing
 from mphil.task import Task
 
 TASK = Task("regression", 2, "r2", (100.0, -5.0), (20.0, 2.0))
@@ -98,6 +98,23 @@ def test_the_lowest_error_is_best():
     right, wrong = ONE.from_units(y), ONE.from_units(y) + 1.0
     told = standing("ood_test", {"a": wrong, COMMITTEE: right + 0.1}, y, ONE)
     assert (told["best"], told["second"], told["clear"]) == (COMMITTEE, "a", True)
-    assert "committee 0.200, 1.800 below a 2.000" in told["sentence"]
+    assert "committee (0.200), 1.800 below a (2.000); 95 % interval" in told["sentence"]
     told = standing("ood_test", {"a": right + 0.1, COMMITTEE: wrong}, y, ONE)
     assert told["best"] == "a"
+
+
+def test_a_better_baseline_is_named():
+    task = Task("binary", 1, "roc_auc")
+    scores = {"random forest": {"ood_test": 0.9}, "erm": {"ood_test": None}, "mphil+": {"ood_test": 0.8}}
+    told = beside_baselines(scores, task)
+    assert told["best"] == "random forest"
+    assert told["sentence"].startswith(
+        "best on ood-test: random forest (0.900), 0.100 above mphil+ (0.800); the bundle"
+    )
+    assert "the bundle holds mphil+" in told["sentence"]
+    ahead = beside_baselines(scores | {"mphil+": {"ood_test": 0.95}}, task)
+    assert ahead["sentence"] == "best on ood-test: mphil+ (0.950), 0.050 above random forest (0.900)"
+    errors = beside_baselines({"a": {"ood_test": 2.0}, "b": {"ood_test": 1.0}}, Task("regression", 1, "rmse"))
+    assert (errors["best"], errors["difference"]) == ("b", 1.0)
+    assert beside_baselines({"mphil+": {"ood_test": 0.8}}, task) is None
+    assert beside_baselines({}, task) is None

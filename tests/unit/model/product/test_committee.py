@@ -14,7 +14,10 @@ from mphil.model.committee.kinds import TREE_NAMES
 from mphil.model.committee.weights import combine
 from mphil.model.product import prepare, train_product
 from mphil.model.product.members import network_configs
+from mphil.model.product.reporting import bundle_chapters
 from mphil.pages.card import card_page
+from mphil.serve.answers import model_facts
+from mphil.serve.service import ModelService
 from mphil.testing import random_graphs
 from tests.graphs import TASKS
 from tests.products import TINY, binary_table, molecules, write_table
@@ -25,6 +28,11 @@ NAMES = ["mphil+", "erm", "mphil+, seed 1", "random forest", "extra trees", "gra
 def together(path, out, members=3, **wanted):
     wanted = {"benchmark": {"path": str(path)}, **TINY, **wanted}
     return train_product(prepare(wanted), out, members=members)
+
+
+def alone(path, out, **method):
+    """Trees, which have no settings of training."""
+    return train_product(prepare({"benchmark": {"path": str(path)}, "method": method}), out)
 
 
 @pytest.fixture(scope="module")
@@ -92,6 +100,33 @@ class TestBundle:
         assert card.index("The committee: ROC-AUC") < card.index("Who answers")
         assert "Explanations show what the first network, mphil+, goes" in card
         assert "95 % interval" in card
+        assert "shrunk towards fixed ones that count trees more than networks" in card
+        for words in ("What was chosen, and why", "3 networks and 3 ensembles of trees", "--no-standardise"):
+            assert words in card
+
+    def test_the_report_names_all_of_them(self, made):
+        fields = {name: text for one in bundle_chapters(made.path) for name, text in one.facts}
+        assert fields["1.1 Title"].startswith("committee for active")
+        for name in NAMES:
+            assert f"{name} (0." in fields["3.1 Type of model"]
+        assert "(mphil+, seed 1), chosen on" in fields["3.6 Choice of the epoch"]
+        assert "of trees " in fields["3.2 Descriptors"]
+
+    def test_the_page_names_all_of_them(self, made):
+        with ModelService(mphil.load(made.path)) as service:
+            facts = model_facts(service)
+        assert facts.members == NAMES
+        assert facts.scores["committee"] == made.bundle.metrics["scores"]["committee"]
+
+    def test_card_and_report_know_the_threshold(self, made, tmp_path):
+        smiles = molecules()
+        path = write_table(tmp_path / "p.csv", {"smiles": smiles, "pIC50": [5 + len(one) / 9 for one in smiles]})
+        wanted = {"benchmark": {"path": str(path), "threshold": 6.5}, "method": {"name": "forest"}}
+        divided = train_product(prepare(wanted), tmp_path / "out")
+        for words in ("inactive, active: active is &gt;= 6.5, as", "Target &#39;pIC50&#39;: active is &gt;= 6.5:"):
+            assert words in divided.bundle.card
+        fields = {name: text for one in bundle_chapters(divided.path) for name, text in one.facts}
+        assert fields["2.4 Units and threshold"] == "Active is >= 6.5. Unit: to be filled in by the author."
         values = [made.bundle.config.model_dump(mode="json"), made.bundle.metrics]
         assert card_page(*values, json.loads((made.path / "trust.json").read_text()), "ab" * 32)
 
@@ -198,12 +233,16 @@ class TestTreesAlone:
     @pytest.mark.parametrize("method", ["forest", "extra-trees", "boosting"])
     def test_from_a_table_to_answers(self, made, tmp_path, method):
         table = made.folder.parent / "assay.csv"
-        alone = together(table, tmp_path / "out", members=0, method={"name": method})
+        trees = alone(table, tmp_path / "out", name=method)
         name = TREE_NAMES[method]
-        assert alone.bundle.metrics["scores"] == {name: made.bundle.metrics["scores"][name]}
-        assert alone.summary()["result"] is None
-        assert f"{name.upper()}: ROC-AUC" in alone.bundle.card
-        predictor = mphil.load(alone.path)
+        assert trees.bundle.metrics["scores"] == {name: made.bundle.metrics["scores"][name]}
+        assert trees.summary()["result"] is None
+        assert f"{name.upper()}: ROC-AUC" in trees.bundle.card
+        assert "Encoder" not in trees.bundle.card
+        fields = {field: text for one in bundle_chapters(trees.path) for field, text in one.facts}
+        assert fields["3.1 Type of model"] == f"ensemble of trees, {name}"
+        assert "3.3 Network" not in fields
+        predictor = mphil.load(trees.path)
         said = predictor.predict(molecules()[:9])
         assert "uncertainty" not in said.columns()
         assert said.answered.sum() >= 8
@@ -213,9 +252,9 @@ class TestTreesAlone:
     def test_what_it_does_not_take(self, made, tmp_path):
         table = made.folder.parent / "assay.csv"
         with pytest.raises(UsageError, match="method forest has no options or presets; leave out method.depth"):
-            together(table, tmp_path / "out", members=0, method={"name": "forest", "depth": 3})
+            alone(table, tmp_path / "out", name="forest", depth=3)
         random_graphs(TASKS["multiclass"], n_nodes=[3 + n % 9 for n in range(80)]).save(tmp_path / "graphs")
         with pytest.raises(
             DataError, match="method boosting takes molecules, and the graphs of own-data are no molecules"
         ):
-            together(tmp_path / "graphs", tmp_path / "out", members=0, method={"name": "boosting"})
+            alone(tmp_path / "graphs", tmp_path / "out", name="boosting")

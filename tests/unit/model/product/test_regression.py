@@ -13,6 +13,8 @@ from mphil.model.predictor import Predictor
 from mphil.model.predictor.asking import Outputs
 from mphil.model.product import prepare, train_product
 from mphil.model.product.fitting import fit_trust, measure
+from mphil.model.product.reporting import bundle_chapters
+from mphil.pages.regulatory import regulatory_page
 from mphil.pages.score_charts import scatter_chart
 from mphil.task import Task
 from tests.products import TINY, molecules
@@ -111,6 +113,29 @@ def test_explanations(product, tmp_path):
         assert "predicted" in next(csv.reader(file))
 
 
+def test_the_report_for_regulators(product):
+    found = bundle_chapters(product.path)
+    fields = {name: text for one in found for name, text in one.facts}
+    assert fields["2.2 Kind of answer"] == "regression: a number in the unit of the table"
+    references = product.bundle.references
+    said = Predictor(read_bundle(product.path)).predict(list(references.smiles)).predicted[:, 0]
+    known = ~np.isnan(references.labels[:, 0])
+    expected = np.sqrt(np.mean((said[known] - references.labels[known, 0]) ** 2))
+    assert fields["5.3 Goodness-of-fit"] == f"RMSE {expected:.3f} on the training rows"
+    page = regulatory_page(found)
+    assert "Errors and intervals" in page
+    assert "Mean error" in page
+
+
+def test_what_verdicts_are_worth(product):
+    worth = product.bundle.metrics["trust"]["verdicts"]["both"]
+    parts = product.bundle.metrics["trust"]["parts"].values()
+    errors = np.concatenate([np.abs(np.subtract(*part["points"][0])) for part in parts])
+    total = sum(one["labels"] * one["mean_error"] for one in worth.values() if one["labels"])
+    assert total == pytest.approx(errors.sum(), rel=1e-5)
+    assert "What the verdicts are worth" in product.bundle.card
+
+
 def test_several_columns_with_gaps(tmp_path):
     made = train_product(
         prepare(
@@ -151,6 +176,11 @@ class TestCommittee:
         order = answers.uncertainty[:, 0].argsort()
         assert (np.diff(width[order]) >= -1e-9).all()
 
+    def test_explanations_speak_of_numbers(self, together, tmp_path):
+        rows = RowsToExplain(SMILES[:2], "two")
+        report = write_report(Predictor(read_bundle(together.path)), rows, tmp_path / "why", progress=False)
+        assert "Numbers are those of 4 models together" in report.notes[0]
+
     def test_scores_and_card(self, together):
         metrics = together.bundle.metrics
         assert list(metrics["scores"])[-1] == "committee"
@@ -161,7 +191,7 @@ class TestCommittee:
     @pytest.mark.parametrize("kind", ["forest", "extra-trees", "boosting"])
     def test_trees_alone(self, kind, tmp_path):
         path = table(tmp_path / "a.csv")
-        made = train_product(prepare(wanted(path, method={"name": kind})), tmp_path / "out")
+        made = train_product(prepare({"benchmark": {"path": str(path)}, "method": {"name": kind}}), tmp_path / "out")
         columns = Predictor(read_bundle(made.path)).predict(SMILES[:2]).columns()
         assert 100 < columns["predicted"][0] < 500
         assert "uncertainty" not in columns

@@ -80,7 +80,7 @@ def test_a_bundle_without_scores(made, tmp_path):
 
 @pytest.mark.parametrize("name", ["report.md", "report.html"])
 def test_command(made, tmp_path, name):
-    ended = call("report", made.path, "--out", tmp_path / name)
+    ended = call("report", made.folder, "--out", tmp_path / name)
     assert ended.code == 0
     assert "1.4 Author and contact" in ended.out
     text = (tmp_path / name).read_text()
