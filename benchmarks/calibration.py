@@ -35,7 +35,7 @@ import product
 from mphil.benchmarks.development import candidates as candidates_of
 from mphil.benchmarks.development import draw
 from mphil.benchmarks.sources import locate
-from mphil.chem.scaffold import murcko_smiles, n_heavy_atoms
+from mphil.chem.describe import murcko_smiles, n_heavy_atoms
 from mphil.graphs.split import Part
 from mphil.lab.records import RecordFile
 from mphil.model.predictor import load

@@ -26,7 +26,7 @@ from torch import Tensor
 
 from mphil.nn.fast.aggregate import plain_aggregate
 from mphil.nn.fast.compiling import compile_library, compiler
-from mphil.nn.fast.loops import Loops
+from mphil.nn.fast.loading import Loops
 from speed import in_turns, machine
 
 RESULTS = Path(__file__).parent / "results" / "compile_choice.jsonl"

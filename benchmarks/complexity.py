@@ -28,7 +28,7 @@ from mphil.graphs.store import Batch
 from mphil.methods import build_method
 from mphil.methods.base import Progress
 from mphil.pages.charts import line_chart
-from mphil.pages.svg import on_white
+from mphil.pages.elements import on_white
 from mphil.task import Task
 from speed import in_turns, machine
 

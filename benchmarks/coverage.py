@@ -35,13 +35,12 @@ from mphil.graphs.loader import Loader
 from mphil.graphs.split import Part
 from mphil.lab.records import RecordFile
 from mphil.model.bundle import Trust
-from mphil.model.bundle.held_out import HeldOut
+from mphil.model.bundle.contents import HeldOut
 from mphil.model.product.assembly import Rule
 from mphil.model.product.build import by_recipe
 from mphil.model.product.defaults import ARGUMENTS, ENCODER, METHOD
-from mphil.model.product.fitting import ENOUGH
+from mphil.model.product.evaluation import ENOUGH, weighted_coverage
 from mphil.model.product.runs import fingerprints_of
-from mphil.model.product.worth import weighted_coverage
 from mphil.provenance import checkout
 from mphil.training.checkpoint import Checkpoints
 from mphil.training.metrics import predict_logits

@@ -31,8 +31,7 @@ from mphil.errors import UsageError
 from mphil.explain.atoms import ways
 from mphil.explain.faithfulness import SPARSITIES, measure
 from mphil.provenance import NUMERICS, machine, versions
-from mphil.training.run import execute
-from mphil.training.saved import load_run
+from mphil.training.run import execute, load_run
 from mphil.training.settings import resolve
 
 ROOT = Path(__file__).resolve().parents[1]

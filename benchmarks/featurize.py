@@ -29,7 +29,7 @@ from rdkit import Chem, rdBase
 from rdkit.Chem import Atom, Bond, BondStereo, BondType, ChiralType, HybridizationType, Mol
 
 from mphil.chem.batch import read_batch, read_rows
-from mphil.chem.featurize import featurize
+from mphil.chem.schema import featurize
 from mphil.tables.pool import CHUNK, run
 
 # The features as they are commonly written: the position of a value in a list.

@@ -21,7 +21,7 @@ from torch_geometric.nn import GINConv, GINEConv, InstanceNorm, MessagePassing
 from mphil.methods.base import Method, Progress
 from mphil.nn.encoders import Encoder
 from mphil.nn.encoders.blocks import CodeEmbedding
-from mphil.nn.scorers import Scorer
+from mphil.nn.rationale import Scorer
 
 
 class ColumnEmbeddings(nn.Module):

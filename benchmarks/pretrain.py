@@ -33,14 +33,14 @@ from mphil.benchmarks.sources import locate
 from mphil.config import EncoderConfig
 from mphil.files import write_bytes
 from mphil.graphs.store import GraphStore
-from mphil.model.committee.reading import read_features
+from mphil.model.committee.trees import read_features
 from mphil.nn.encoders import build_encoder
 from mphil.nn.readout import readout
 from mphil.progress import row_bar
 from mphil.provenance import machine, versions
 from mphil.tables.from_smiles import molecule_store
 from mphil.tables.survey import Described, describe
-from mphil.training.start import SHAPE
+from mphil.training.recipe import SHAPE
 
 RESULTS = Path(__file__).parent / "results" / "pretraining.jsonl"
 MUV, BITS, HELD_OUT = 45_000, 2_048, 4_000

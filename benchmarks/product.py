@@ -37,12 +37,12 @@ from mphil.benchmarks import Benchmark
 from mphil.benchmarks.development import TABLES, TableSpec, build
 from mphil.graphs.split import PARTS
 from mphil.lab.records import RecordFile
-from mphil.model.committee.kinds import TREES_FORMAT
+from mphil.model.committee.trees import TREES_FORMAT
 from mphil.model.product import prepare, train_product
 from mphil.model.product.defaults import ARGUMENTS, ENCODER, MEMBERS, train_defaults
-from mphil.model.product.standing import COMMITTEE
+from mphil.model.product.joining import COMMITTEE
 from mphil.provenance import NUMERICS, checkout, machine, versions
-from mphil.training.start import MOLECULES, start_digest
+from mphil.training.recipe import MOLECULES, start_digest
 from mphil.trust.reliability import Reliability, root
 from per_table import missing, recorded
 

@@ -31,9 +31,9 @@ from mphil.lab.report.document import ReportTable
 from mphil.lab.report.gather import Sheet, fill, same_data, unused
 from mphil.lab.report.rendering import table_text
 from mphil.lab.suite import load_suite
-from mphil.model.product.forest import forest_scores, n_trees
 from mphil.model.product.runs import fingerprints_of
-from mphil.training.run import machine, versions
+from mphil.model.product.tree_runs import forest_scores, n_trees
+from mphil.provenance import machine, versions
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results"

@@ -47,8 +47,8 @@ from mphil.graphs.loader import Loader
 from mphil.graphs.store import GraphStore
 from mphil.methods import build_method
 from mphil.methods.base import Method, Progress
-from mphil.nn.dropout import Dropout
 from mphil.nn.fast.library import status
+from mphil.nn.randomness import Dropout
 from mphil.tables.from_smiles import molecule_store
 from mphil.task import Task
 from mphil.training.metrics import predict_logits

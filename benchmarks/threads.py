@@ -24,7 +24,7 @@ import mphil
 from mphil.benchmarks import Benchmark, benchmark
 from mphil.model.bundle.folder import weights_digest
 from mphil.nn.fast.library import kernels, products_pay
-from mphil.nn.fast.loops import Loops
+from mphil.nn.fast.loading import Loops
 from speed import machine
 
 RESULTS = Path(__file__).parent / "results" / "threads.jsonl"

@@ -36,7 +36,7 @@ from rdkit.Chem import MolFromSmiles
 from rdkit.DataStructs import BulkTanimotoSimilarity, CreateFromBinaryText
 
 import threads
-from mphil.chem.fingerprint import morgan_fingerprints
+from mphil.chem.describe import morgan_fingerprints
 from mphil.config import EncoderConfig
 from mphil.graphs.loader import Loader
 from mphil.methods import build_method
@@ -45,8 +45,7 @@ from mphil.model.product.defaults import ARGUMENTS
 from mphil.model.screening import screen_file
 from mphil.nn.fast import library
 from mphil.nn.fast.compiling import compile_library, compiler, level
-from mphil.nn.fast.loops import Loops
-from mphil.nn.fast.trusted import load_library
+from mphil.nn.fast.loading import Loops, load_library
 from mphil.training.metrics import predict_logits
 from mphil.trust.neighbours import most_similar
 from speed import Problem, Work, in_turns, machine, molecules, ratio, workers

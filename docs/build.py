@@ -32,7 +32,7 @@ from mphil.methods.base import summary
 from mphil.model.bundle.contents import BundleConfig, Member, MoleculeReading, References, Trust
 from mphil.model.bundle.manifest import FORMAT, KNOWN, MANIFEST, REQUIRED
 from mphil.pages.charts import bar_chart
-from mphil.pages.svg import on_white
+from mphil.pages.elements import on_white
 from mphil.provenance import NUMERICS
 
 FOLDER = Path(__file__).parent / "reference"

@@ -13,9 +13,9 @@ import mphil
 from mphil.graphs.loader import Loader
 from mphil.graphs.store import GraphStore
 from mphil.pages.charts import line_chart
+from mphil.pages.elements import on_white
 from mphil.pages.samples import GraphSample, gallery
 from mphil.pages.sphere import Cloud, still, to_sphere3
-from mphil.pages.svg import on_white
 
 FOLDER = Path(__file__).parent / "pictures"
 SHOWN = 120

@@ -8,8 +8,7 @@ import numpy as np
 import torch
 
 from mphil.benchmarks.base import Benchmark, benchmark
-from mphil.chem.fingerprint import NAME as FINGERPRINT
-from mphil.chem.fingerprint import morgan_fingerprints
+from mphil.chem.describe import FINGERPRINT, morgan_fingerprints
 from mphil.chem.parse import parse_smiles
 from mphil.chem.schema import GOOD
 from mphil.config import EncoderConfig, NamedArgs

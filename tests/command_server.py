@@ -19,7 +19,7 @@ import torch._dynamo  # noqa: F401
 
 import mphil.model.product
 import mphil.model.product.runs
-import mphil.training.saved  # noqa: F401
+import mphil.training.run  # noqa: F401
 from mphil.benchmarks import BENCHMARKS
 from mphil.cli import main
 from mphil.methods import METHODS

@@ -21,8 +21,8 @@ import uvicorn
 from mphil.model.bundle import read_bundle, write_bundle
 from mphil.model.predictor import Predictor
 from mphil.serve import create_app
-from mphil.serve.connection import Connection
-from mphil.serve.run import Server
+from mphil.serve.app import Server
+from mphil.serve.guard import Connection
 from tests.bundles import bundle_of, trained
 
 PATIENCE = 300.0

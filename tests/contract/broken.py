@@ -9,10 +9,9 @@ from torch import nn
 
 from mphil.methods import Losses, evaluating
 from mphil.methods.erm import ERM
-from mphil.nn.importance import decision_margin
 from mphil.nn.losses import entry_losses, labelled, masked_mean
 from mphil.nn.memory import Memory
-from mphil.nn.readout import readout
+from mphil.nn.readout import decision_margin, readout
 
 
 class Toy(ERM):

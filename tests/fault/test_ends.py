@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from mphil import files
-from mphil.serve.scratch import Scratch
+from mphil.serve.results import Scratch
 from tests.bundles import written
 from tests.command import call
 
@@ -82,7 +82,7 @@ def test_folders_of_dead_servers_are_removed_by_the_next(monkeypatch, tmp_path):
     monkeypatch.setattr(files, "NEW_SECONDS", 0)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     code = (
-        "import sys, time; from mphil.serve.scratch import Scratch; s = Scratch(); print(s.path, flush=True); input()"
+        "import sys, time; from mphil.serve.results import Scratch; s = Scratch(); print(s.path, flush=True); input()"
     )
     environment = os.environ | {"TMPDIR": str(tmp_path)}
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}

@@ -16,8 +16,7 @@ from mphil.config import EncoderConfig
 from mphil.graphs.store import GraphStore
 from mphil.methods import METHODS, Method, Progress
 from mphil.task import Task
-from mphil.testing.graphs import to_dtype
-from mphil.testing.trial import Trial
+from mphil.testing.trial import Trial, to_dtype
 
 FILE = Path(__file__).with_name("losses.json")
 """The golden losses, and the version of the numerics they are of."""

@@ -98,9 +98,7 @@ def test_a_run_folder_imports_nothing(canary, tmp_path):
     canary.with_suffix(".ran").unlink()
     config, _ = read_run_config(run.folder)
     assert config.encoder.kind == "canary_module:Net"
-    program = (
-        f"from mphil.training.saved import load_run; from pathlib import Path; load_run(Path({str(run.folder)!r}))"
-    )
+    program = f"from mphil.training.run import load_run; from pathlib import Path; load_run(Path({str(run.folder)!r}))"
     ended = python(program, PYTHONPATH=tmp_path)
     assert "UsageError" in ended.stderr
     assert "MPHIL_PLUGINS=canary_module" in ended.stderr

@@ -29,7 +29,7 @@ from mphil.lab.report.rendering import html, markdown, svg
 from mphil.lab.suite import parse_suite
 from mphil.model.bundle import read_bundle, write_bundle
 from mphil.pages.samples import sample_page
-from mphil.tables.spreadsheet import is_formula
+from mphil.tables.write import is_formula
 from tests.bundles import written
 from tests.command import call
 from tests.products import molecules, write_table

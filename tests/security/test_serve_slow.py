@@ -11,7 +11,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from mphil.serve import connection, guard, requests, run
+from mphil.serve import app, guard, requests
 from mphil.serve.guard import Guard
 from mphil.serve.requests import Shutdown
 from tests.command import wait_until
@@ -43,7 +43,7 @@ def test_half_open_connections_do_not_count(client):
 
 @pytest.mark.parametrize("begin", [b"", HALF])
 def test_the_head_of_a_request_must_come_in_time(client, monkeypatch, begin):
-    monkeypatch.setattr(connection, "HEADER_SECONDS", 0.5)
+    monkeypatch.setattr(guard, "HEADER_SECONDS", 0.5)
     with connect(client, begin) as opened:
         begun = time.monotonic()
         assert opened.recv(64) == b""
@@ -51,7 +51,7 @@ def test_the_head_of_a_request_must_come_in_time(client, monkeypatch, begin):
 
 
 def test_a_head_that_trickles_is_given_up(client, monkeypatch):
-    monkeypatch.setattr(connection, "HEADER_SECONDS", 0.5)
+    monkeypatch.setattr(guard, "HEADER_SECONDS", 0.5)
     with connect(client, HALF) as opened:
         opened.settimeout(0.1)
         end = time.monotonic() + 10
@@ -68,8 +68,8 @@ def test_a_head_that_trickles_is_given_up(client, monkeypatch):
 
 
 def test_a_peer_with_many_connections_loses_the_oldest(client, monkeypatch):
-    monkeypatch.setattr(connection, "MAX_PEER_CONNECTIONS", 5)
-    monkeypatch.setattr(connection, "NEW_SECONDS", 0.0)
+    monkeypatch.setattr(guard, "MAX_PEER_CONNECTIONS", 5)
+    monkeypatch.setattr(guard, "NEW_SECONDS", 0.0)
     with ExitStack() as stack:
         opened = [stack.enter_context(connect(client, HALF)) for _ in range(8)]
         assert client.get("/healthz").status == 200
@@ -77,8 +77,8 @@ def test_a_peer_with_many_connections_loses_the_oldest(client, monkeypatch):
 
 
 def test_a_crowd_does_not_push_out_who_came_just_before_it(client, monkeypatch):
-    monkeypatch.setattr(connection, "MAX_PEER_CONNECTIONS", 5)
-    monkeypatch.setattr(connection, "NEW_SECONDS", 60.0)
+    monkeypatch.setattr(guard, "MAX_PEER_CONNECTIONS", 5)
+    monkeypatch.setattr(guard, "NEW_SECONDS", 60.0)
     with ExitStack() as stack:
         first, *others = [stack.enter_context(connect(client, HALF)) for _ in range(9)]
         first.sendall(b"\r\n")
@@ -202,7 +202,7 @@ def test_requests_in_flight_have_some_time_at_the_end(seconds, status):
 
 @pytest.mark.slow
 def test_a_server_that_ends_answers_who_waits(monkeypatch, caplog):
-    monkeypatch.setattr(run, "GRACE_SECONDS", 0.5)
+    monkeypatch.setattr(app, "GRACE_SECONDS", 0.5)
     told = []
     with served(predictor()) as client:
         work = {"smiles": ["N" + "[C@@H](C)C(=O)N" * 45 + "CC(=O)O"] * 20}

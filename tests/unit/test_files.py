@@ -1,4 +1,4 @@
-"""A crash, a full disk or a folder without permission leaves what was there."""
+"""Safe writing, locks and cores."""
 
 import errno
 import json
@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -15,7 +16,7 @@ import numpy as np
 import pytest
 
 from mphil import files
-from mphil.files import remove_drafts, replace_file, replace_folder, write_bytes, write_json, write_text
+from mphil.files import cores, lock, remove_drafts, replace_file, replace_folder, write_bytes, write_json, write_text
 
 
 def names(folder):
@@ -301,3 +302,29 @@ with {how}(pathlib.Path({str(path)!r})) as draft:
         assert new.exists()
         assert link.is_symlink()
         assert target.exists()
+
+
+def test_cores_are_those_we_may_use():
+    before = os.sched_getaffinity(0)
+    try:
+        os.sched_setaffinity(0, {min(before)})
+        assert cores() == 1
+    finally:
+        os.sched_setaffinity(0, before)
+    assert cores() == len(before)
+
+
+def test_one_holder_at_a_time(tmp_path):
+    path = tmp_path / "file"
+    first, second = (os.open(path, os.O_RDWR | os.O_CREAT) for _ in range(2))
+    lock(first)
+    with pytest.raises(BlockingIOError):
+        lock(second, wait=False)
+    waiter = threading.Thread(target=lock, args=[second])
+    waiter.start()
+    waiter.join(0.05)
+    assert waiter.is_alive()
+    os.close(first)
+    waiter.join(5)
+    assert not waiter.is_alive()
+    os.close(second)

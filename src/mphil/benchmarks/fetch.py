@@ -25,9 +25,8 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeR
 
 from mphil.benchmarks.web import Setback, network, open_address
 from mphil.errors import DataError, IntegrityError
-from mphil.files import sync_folder, write_json
+from mphil.files import lock, sync_folder, write_json
 from mphil.limits import MAX_DOWNLOAD_BYTES
-from mphil.system import lock
 
 _CHUNK = 256 * 1024
 _PASSING = (408, 416, 425, 429, 500, 502, 503, 504)

@@ -19,11 +19,11 @@ from mphil.graphs.split import PARTS, Split
 from mphil.graphs.store import GraphStore
 from mphil.progress import row_counter
 from mphil.tables.assign import assign, find_domain, in_one_part, is_file
+from mphil.tables.cells import Target
 from mphil.tables.duplicates import settle_duplicates
 from mphil.tables.first_look import LEAST_ROWS, all_alike, too_few
 from mphil.tables.graph_folders import open_graphs, survey_graphs
 from mphil.tables.intake import TableOptions, read_table, wanted_task
-from mphil.tables.labels import Target
 from mphil.tables.splitting import order_domains
 from mphil.tables.survey import Survey
 from mphil.task import Task

@@ -10,14 +10,10 @@ import numpy as np
 import numpy.typing as npt
 from rdkit.Chem import Mol, MolToSmiles
 
-from mphil.chem.descriptors import descriptors, morgan_counts
-from mphil.chem.featurize import featurize
-from mphil.chem.fingerprint import morgan_fingerprints, packed
-from mphil.chem.parse import SmilesError, check_definite, parse_lenient, parse_smiles
+from mphil.chem.describe import descriptors, morgan_counts, morgan_fingerprints, murcko_smiles, n_heavy_atoms, packed
+from mphil.chem.parse import SmilesError, check_definite, parse_lenient, parse_smiles, standardise
 from mphil.chem.row_issue import PARTIAL, RowIssue
-from mphil.chem.scaffold import murcko_smiles, n_heavy_atoms
-from mphil.chem.schema import SCHEMAS
-from mphil.chem.standardise import standardise
+from mphil.chem.schema import SCHEMAS, featurize
 
 Arrays = dict[str, npt.NDArray[Any]]
 

@@ -9,7 +9,8 @@ from textwrap import shorten
 from typing import Any, Literal, NoReturn
 
 from rdkit import Chem, rdBase
-from rdkit.Chem import BondType, Mol, SanitizeFlags, rdqueries
+from rdkit.Chem import BondType, Mol, MolToSmiles, SanitizeFlags, rdqueries
+from rdkit.Chem.MolStandardize import rdMolStandardize
 
 from mphil.errors import DataError
 from mphil.limits import MAX_ATOMS, MAX_CHARGE, MAX_SMILES_LENGTH
@@ -224,3 +225,68 @@ def _check_molecule(smiles: str, mol: Mol) -> None:
         bond.GetBondType() == BondType.AROMATIC and not bond.GetIsAromatic() for bond in mol.GetBonds()
     ):
         raise SmilesError("aromaticity", smiles, "an aromatic bond ':' joins atoms that are not aromatic")
+
+
+def is_molecule(value: Any) -> bool:
+    """Whether something is a molecule of RDKit."""
+    return isinstance(value, Mol)
+
+
+def spelling(mol: Mol) -> str:
+    """The canonical SMILES of a molecule; empty when RDKit cannot write one.
+
+    Example:
+        >>> from rdkit.Chem import MolFromSmiles
+        >>> spelling(MolFromSmiles("OCC"))
+        'CCO'
+    """
+    with rdBase.BlockLogs():
+        try:
+            return str(MolToSmiles(mol))
+        except (RuntimeError, ValueError):
+            return ""
+
+
+PARENT: Literal["parent/1"] = "parent/1"
+"""What a bundle calls this way of reading; a change of its results is another name."""
+
+CARBON = 6
+UNCHANGED, FRAGMENTS, CHARGES = 0, 1, 2
+"""What was changed, as bits."""
+
+_CHARGED = rdqueries.FormalChargeEqualsQueryAtom(0, negate=True)
+_CHOOSER = rdMolStandardize.LargestFragmentChooser(preferOrganic=True)
+_UNCHARGER = rdMolStandardize.Uncharger(canonicalOrder=True)
+
+
+def standardise(mol: Mol) -> tuple[Mol, int]:
+    """The largest organic fragment, with charges removed that a proton more or less removes.
+
+    Zwitterions become neutral too; quaternary nitrogen, nitro groups and metals in a covalent frame stay as they are.
+    Isotopes and stereo are kept, and no tautomer is preferred to another. What has no carbon is left as it is: of
+    cisplatin no fragment is the molecule.
+
+    Args:
+        mol: a sanitised molecule.
+
+    Returns:
+        the molecule, and the bits of what was changed.
+
+    Example:
+        >>> made, changed = standardise(Chem.MolFromSmiles("[Na+].CC(=O)[O-]"))
+        >>> Chem.MolToSmiles(made), changed
+        ('CC(=O)O', 3)
+    """
+    if not any(atom.GetAtomicNum() == CARBON for atom in mol.GetAtoms()):
+        return mol, UNCHANGED
+    several = len(Chem.GetMolFrags(mol)) > 1
+    if not several and not len(mol.GetAtomsMatchingQuery(_CHARGED)):
+        return mol, UNCHANGED
+    with rdBase.BlockLogs():
+        parent = _CHOOSER.choose(mol) if several else mol
+        neutral = _UNCHARGER.uncharge(parent)
+        Chem.AssignStereochemistry(neutral, cleanIt=True, force=True)
+    changed = FRAGMENTS if several else UNCHANGED
+    if Chem.MolToSmiles(neutral) != Chem.MolToSmiles(parent):
+        changed |= CHARGES
+    return (neutral if changed & CHARGES else parent), changed

@@ -1,16 +1,53 @@
-"""The parts of a molecule that a chemist would name: rings, functional groups, and what retrosynthesis cuts it into."""
+"""The parts of a molecule that a chemist would name: rings, functional groups, what retrosynthesis cuts it into."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal
 
+import numpy as np
+import numpy.typing as npt
 from rdkit import Chem, rdBase
 from rdkit.Chem import Atom, BondType, Mol
 
-from mphil.chem.fragments import brics_bonds
-from mphil.chem.parse import parse_lenient
+from mphil.chem.names import name_part
+from mphil.chem.parse import SmilesError, parse_lenient
+
+REMEMBERED = 500_000
+"""Molecules whose bonds are kept: finding them takes a millisecond, and every epoch asks again."""
+
+
+@lru_cache(maxsize=REMEMBERED)
+def brics_bonds(smiles: str) -> tuple[int, npt.NDArray[np.int16]]:
+    """The BRICS bonds of a molecule (Degen et al., 2008).
+
+    Args:
+        smiles: the molecule.
+
+    Returns:
+        its number of atoms, and (n, 2) the atoms of each bond, numbered in the order of the string and sorted; no
+        bonds for a molecule whose valences RDKit does not know, and no atoms either for a string it cannot read.
+
+    Example:
+        >>> brics_bonds("CCOC(C)=O")[1].tolist()
+        [[1, 2], [2, 3]]
+    """
+    from rdkit.Chem.BRICS import FindBRICSBonds  # compiles its patterns when it is imported
+
+    none = np.zeros((0, 2), np.int16)
+    try:
+        mol, partial = parse_lenient(smiles)
+    except SmilesError:
+        return 0, none
+    # The patterns of BRICS ask for valences, which a partially sanitised molecule does not have.
+    if partial:
+        return mol.GetNumAtoms(), none
+    with rdBase.BlockLogs():
+        pairs = sorted(sorted(pair) for pair, _ in FindBRICSBonds(mol))  # type: ignore[no-untyped-call]
+    return mol.GetNumAtoms(), np.array(pairs, np.int16).reshape(-1, 2)
+
 
 Kind = Literal["ring", "group", "fragment"]
 
@@ -109,3 +146,61 @@ def _name(mol: Mol, atoms: Sequence[int]) -> str:
     piece = next(members for members in Chem.GetMolFrags(open_ends) if inside.issuperset(members[:1]))
     named: str = Chem.MolFragmentToSmiles(open_ends, list(piece), isomericSmiles=False)
     return named
+
+
+MOST = 3
+"""New things that a sentence names."""
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What occurs in many molecules.
+
+    Attributes:
+        elements: symbols.
+        rings: ring systems, as SMILES of their atoms alone, without stereo.
+    """
+
+    elements: frozenset[str]
+    rings: frozenset[str]
+
+    @classmethod
+    def of(cls, smiles: Iterable[str]) -> Seen:
+        """What occurs in these molecules; those that cannot be read are passed over."""
+        elements, rings = set[str](), set[str]()
+        for one in smiles:
+            try:
+                found = contents(one)
+            except SmilesError:
+                continue
+            elements |= found[0]
+            rings |= found[1].keys()
+        return cls(frozenset(elements), frozenset(rings))
+
+    def missing(self, smiles: str) -> list[str]:
+        """What a molecule has that was not seen, in words.
+
+        Example:
+            >>> Seen.of(["CCO", "c1ccccc1N"]).missing("C[Si](C)(C)c1ccncc1")
+            ['no training molecule has the element Si', 'no training molecule has the ring system pyridine']
+        """
+        elements, rings = contents(smiles)
+        new = [f"no training molecule has the element {symbol}" for symbol in sorted(elements - self.elements)]
+        new += [
+            f"no training molecule has the ring system {name_part(smiles, atoms) or ring}"
+            for ring, atoms in sorted(rings.items())
+            if ring not in self.rings
+        ]
+        return new[:MOST]
+
+
+def contents(smiles: str) -> tuple[set[str], dict[str, tuple[int, ...]]]:
+    """The elements of a molecule, and its ring systems with the atoms of one of each."""
+    mol, _ = parse_lenient(smiles)
+    elements = set(map(Atom.GetSymbol, map(mol.GetAtomWithIdx, range(mol.GetNumAtoms()))))
+    rings = {}
+    with rdBase.BlockLogs():
+        for atoms in fused_rings([set(ring) for ring in mol.GetRingInfo().AtomRings()]):
+            members = tuple(sorted(atoms))
+            rings[Chem.MolFragmentToSmiles(mol, list(members), isomericSmiles=False)] = members
+    return elements, rings

@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from mphil.cli import benchmarks, bundles, check, explain, lab, methods, new, predict, start, train
+from mphil.cli import benchmarks, bundles, check, lab, methods, predict, start, train
 from mphil.errors import DataError, MphilError, Stopped
 
 app = typer.Typer(
@@ -57,7 +57,7 @@ _add(
     "mphil predict runs/first/bundle new.csv --out answers.csv, or for researchers "
     "mphil predict runs/good-motif-basis-mphil-s0 --part ood_test",
 )
-_add(explain.explain, "mphil explain runs/first/bundle new.csv --out why")
+_add(bundles.explain, "mphil explain runs/first/bundle new.csv --out why")
 _add(bundles.report, "mphil report runs/first/bundle --out report.html")
 _add(bundles.serve, "mphil serve runs/first/bundle --open")
 _add(bundles.export, "mphil export runs/first/bundle --out model.onnx")
@@ -66,7 +66,7 @@ app.add_typer(methods.verb, name="methods", help="List the methods, or show one.
 _add(methods.encoders, "mphil train --benchmark good-motif-basis --set encoder.kind=gcn --out runs/gcn")
 _add(check.check, "mphil check assay.csv --target active --split scaffold --html report.html")
 app.add_typer(lab.verb, name="lab", help="Run sweeps, tune methods, write reports.")
-app.add_typer(new.verb, name="new", help="Write the template of a method, a benchmark or an encoder, and its test.")
+app.add_typer(start.new, name="new", help="Write the template of a method, a benchmark or an encoder, and its test.")
 _add(start.doctor, "mphil doctor")
 _add(bundles.sign, "mphil sign runs/first/bundle --key ~/.ssh/id_ed25519")
 _add(bundles.verify, "mphil verify runs/first/bundle --key alice.pub")

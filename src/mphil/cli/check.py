@@ -95,7 +95,7 @@ def check(
 
 def _write_rows(report: Report, path: Path) -> None:
     from mphil.files import write_text
-    from mphil.tables.spreadsheet import issue_table
+    from mphil.tables.write import issue_table
 
     survey = report.survey
     write_text(path, issue_table(survey.statuses(), named=survey.ids is not None))

@@ -14,7 +14,7 @@ from mphil.cli import show
 from mphil.cli.options import Plugins
 
 if TYPE_CHECKING:
-    from mphil.model.committee.kinds import TreeKind
+    from mphil.model.committee.trees import TreeKind
 
 verb = typer.Typer(no_args_is_help=False, invoke_without_command=True)
 
@@ -37,7 +37,7 @@ def list_all(
 ) -> None:
     """All methods with what they need and what they are defined for."""
     from mphil.methods import METHODS
-    from mphil.model.committee.kinds import TREE_KINDS
+    from mphil.model.committee.trees import TREE_KINDS
 
     facts = [_facts(METHODS[name]) for name in METHODS] + [_tree_facts(kind) for kind in TREE_KINDS]
     if json:
@@ -59,7 +59,7 @@ def show_one(
 ) -> None:
     """Explain a method: its formula, what it needs and costs, its hyperparameters and presets."""
     from mphil.methods import METHODS
-    from mphil.model.committee.kinds import TREE_FACTS, is_tree_kind
+    from mphil.model.committee.trees import TREE_FACTS, is_tree_kind
 
     facts = _tree_facts(name) if is_tree_kind(name) else _facts(METHODS[name])
     if json:
@@ -144,7 +144,7 @@ def _facts(cls: Any) -> dict[str, Any]:
 
 def _tree_facts(name: TreeKind) -> dict[str, Any]:
     """As `_facts`, for a model of trees."""
-    from mphil.model.committee.kinds import TREE_FACTS
+    from mphil.model.committee.trees import TREE_FACTS
 
     told = TREE_FACTS[name]
     nothing: dict[str, Any] = {"hyperparameters": {}, "search_space": {}, "presets": {}, "cost": {}, "refuses": {}}

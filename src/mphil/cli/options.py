@@ -9,7 +9,7 @@ import typer
 
 
 def _add(files: list[Path] | None) -> list[Path] | None:
-    from mphil.plugins import add_plugins
+    from mphil.registry import add_plugins
 
     add_plugins(files or ())
     return files

@@ -252,7 +252,7 @@ def _predict_folder(
     *,
     json: bool,
 ) -> None:
-    from mphil.model.screening import screen_folder
+    from mphil.model.screening_folder import screen_folder
 
     target = out or folder.with_name(f"{folder.resolve().name}-predictions")
     state: Any = None

@@ -19,7 +19,7 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]], title: str = "")
     from rich.console import Console
     from rich.table import Table
 
-    from mphil.pages.text import printable
+    from mphil.pages.elements import printable
 
     grid = Table(*map(printable, header), box=SIMPLE_HEAD, title=title or None, title_justify="left", pad_edge=False)
     for row in rows:

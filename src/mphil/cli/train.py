@@ -121,7 +121,7 @@ def train(
     for option, given in told_of_file.items():
         if given is not None and given is not False:
             raise UsageError(f"{option} goes with a file of your own: mphil train FILE {option} ...")
-    from mphil.model.committee.kinds import is_tree_kind
+    from mphil.model.committee.trees import is_tree_kind
     from mphil.model.product.tree_runs import check_tree_settings, tree_config
 
     if is_tree_kind(wanted["method"].get("name")):
@@ -154,7 +154,7 @@ def _look_first(file: Path, told: dict[str, Any], out: Path | None, method: str)
 
 def _members(method: str | None, members: int | None, *, fast: bool, baselines: bool) -> int:
     """Networks of the committee; 0 for one network, or trees, alone."""
-    from mphil.model.committee.kinds import TREE_KINDS
+    from mphil.model.committee.trees import TREE_KINDS
     from mphil.model.product.defaults import MEMBERS
     from mphil.model.product.members import check_members
 
@@ -180,8 +180,8 @@ def _train_file(
     from mphil.model.product import prepare, train_product
     from mphil.model.product.defaults import METHOD
     from mphil.nn.threads import usable_cores
-    from mphil.training.distributed import launched
     from mphil.training.place import check_free
+    from mphil.training.process import launched
 
     if launched():
         raise UsageError("several processes can share a benchmark; train on a file of your own with one process")
@@ -277,7 +277,7 @@ def resume(
 ) -> None:
     """Continue an interrupted run from its last checkpoint; the result is the same as without the interruption."""
     from mphil.training.place import MARKER
-    from mphil.training.saved import stored_run
+    from mphil.training.run import stored_run
 
     if (run / MARKER).exists():
         raise UsageError(
@@ -288,10 +288,10 @@ def resume(
 
 
 def _execute(settings: Any, data: Any, folder: Path, *, resume: bool, json: bool) -> None:
-    from mphil.model.committee.kinds import is_tree_kind
+    from mphil.model.committee.trees import is_tree_kind
     from mphil.model.product.runs import write_run_bundle
     from mphil.model.product.tree_runs import execute_trees
-    from mphil.training.distributed import is_first
+    from mphil.training.process import is_first
     from mphil.training.run import execute
 
     carry_out = execute_trees if is_tree_kind(settings.method.name) else execute

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from mphil.chem.common import Shared, largest_shared
+from mphil.chem.compare import Shared, largest_shared
 from mphil.chem.draw import molecule_svg
-from mphil.explain.atoms import By
+from mphil.explain.atoms import By, Explanation, atom_scores
 from mphil.explain.prototypes import (
     COUNTED,
     Floats,
@@ -23,7 +23,6 @@ from mphil.explain.prototypes import (
     part_matches,
     part_views,
 )
-from mphil.explain.single import Explanation, atom_scores
 from mphil.explain.substructures import RankedSubstructure
 from mphil.graphs.store import GraphStore
 from mphil.methods.base import Method

@@ -19,7 +19,7 @@ from mphil.model.predictor import Predictor
 from mphil.pages.gallery import render
 from mphil.tables.read import open_table
 from mphil.tables.roles import find_roles
-from mphil.tables.spreadsheet import csv_text
+from mphil.tables.write import csv_text
 
 LIMIT = 200
 """Rows of a file that are explained unless more are asked for."""

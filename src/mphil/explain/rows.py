@@ -10,9 +10,8 @@ import torch
 from numpy.typing import NDArray
 
 from mphil.errors import UsageError
-from mphil.explain.atoms import By
+from mphil.explain.atoms import By, Explanation, explain_molecules
 from mphil.explain.gallery import UNKNOWN, NewMolecules
-from mphil.explain.single import Explanation, explain_molecules
 from mphil.model.bundle import BundleConfig
 from mphil.model.predictor import Predictions, Predictor
 from mphil.progress import row_bar

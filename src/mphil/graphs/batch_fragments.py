@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from mphil.chem.fragments import brics_bonds
+from mphil.chem.substructures import brics_bonds
 from mphil.errors import DataError
 from mphil.graphs.store import Batch
 

@@ -16,8 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mphil.errors import IntegrityError
-from mphil.files import remove_drafts, replace_folder
-from mphil.system import lock
+from mphil.files import lock, remove_drafts, replace_folder
 
 FORMAT = 1
 _LOG = logging.getLogger(__name__)

@@ -16,7 +16,7 @@ from mphil.errors import UnknownName, UsageError
 from mphil.lab.suite import Effort, Row, Suite, begins
 from mphil.methods.base import METHODS
 from mphil.methods.published import PRESET, published, published_encoder
-from mphil.model.committee.kinds import TREES_FORMAT, is_tree_kind
+from mphil.model.committee.trees import TREES_FORMAT, is_tree_kind
 from mphil.model.product.tree_runs import SCORED, check_tree_settings
 from mphil.provenance import NUMERICS
 from mphil.training.plugged import model_plugins

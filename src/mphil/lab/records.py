@@ -17,9 +17,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from mphil.files import sync_folder
+from mphil.files import lock, sync_folder
 from mphil.provenance import NUMERICS
-from mphil.system import lock
 
 Record = dict[str, Any]
 _ALWAYS = ("cell", "setting", "suite", "row", "benchmark", "method", "seed", "budget", "versions", "command")

@@ -19,8 +19,8 @@ from mphil.config import Settings
 from mphil.errors import UnknownName, UsageError
 from mphil.lab.probes import PROBES
 from mphil.methods.base import METHODS
-from mphil.model.committee.kinds import TREE_KINDS
-from mphil.training.selection import Selection
+from mphil.model.committee.trees import TREE_KINDS
+from mphil.training.metrics import Selection
 from mphil.training.settings import parse_assignment
 
 TABLES = ("ablation", "drugood", "good", "spmotif-binary")

@@ -20,7 +20,7 @@ from mphil.lab.cells import Cell, command, plugin_words, resolved
 from mphil.lab.engine import Engine, Outcome
 from mphil.lab.records import FAILED, Record, RecordFile
 from mphil.methods.base import METHODS
-from mphil.model.committee.kinds import is_tree_kind
+from mphil.model.committee.trees import is_tree_kind
 from mphil.task import LOWER_IS_BETTER
 from mphil.training.settings import merge, parse_assignment
 from mphil.training.trainer import RULES

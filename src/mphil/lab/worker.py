@@ -30,7 +30,7 @@ from mphil.lab.records import Record
 from mphil.methods.base import METHODS
 from mphil.model.bundle.folder import weights_digest
 from mphil.model.bundle.members import tree_tensors
-from mphil.model.committee.kinds import is_tree_kind
+from mphil.model.committee.trees import is_tree_kind
 from mphil.model.product.tree_runs import TreeRun, execute_trees, tree_config, tree_refusal
 from mphil.nn.threads import one_thread
 from mphil.provenance import NUMERICS, checkout, versions

@@ -12,10 +12,9 @@ from mphil.config import EncoderConfig
 from mphil.graphs.store import Batch
 from mphil.methods.base import Losses, Method, Progress, evaluating, register
 from mphil.nn.encoders import build_encoder
-from mphil.nn.heads import Head, classifier
 from mphil.nn.losses import task_loss
-from mphil.nn.readout import Readout
-from mphil.nn.scorers import Masker, Masks, see_through
+from mphil.nn.rationale import Masker, Masks, see_through
+from mphil.nn.readout import Head, Readout, classifier
 from mphil.task import Task
 
 FRONT_LAYERS = MASK_LAYERS = 2

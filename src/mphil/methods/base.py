@@ -233,3 +233,23 @@ def build_method(name: str, task: Task, encoder: EncoderConfig, args: Mapping[st
     if "edge_weight" in cls.needs:
         require_weights(encoder, name)
     return cls(task, encoder, **resolve_hyperparameters(cls, None, args))
+
+
+class Staged(Method):
+    """A method whose earlier stages each train a network of their own, which stands still afterwards.
+
+    The parameters of a stage are the group of its name; the main stage moves all that belong to no earlier one. Their
+    `loss` looks at `progress.stage`.
+    """
+
+    def stage_networks(self) -> dict[str, nn.Module]:
+        """The network that each earlier stage trains."""
+        raise NotImplementedError
+
+    def param_groups(self) -> dict[str, list[nn.Parameter]]:
+        groups = {stage: list(network.parameters()) for stage, network in self.stage_networks().items()}
+        earlier = {parameter for group in groups.values() for parameter in group}
+        return groups | {"main": [parameter for parameter in self.parameters() if parameter not in earlier]}
+
+    def steps(self, batch: Batch, progress: Progress) -> Iterator[tuple[str, Losses]]:
+        yield progress.stage, self.loss(batch, progress)

@@ -13,10 +13,9 @@ from mphil.methods.base import Losses, Method, Progress, register
 from mphil.nn.encoders import build_encoder
 from mphil.nn.encoders.blocks import BatchNorm
 from mphil.nn.encoders.gcn import GCNLayer
-from mphil.nn.losses import labelled, masked_mean, task_loss
-from mphil.nn.mixing import permutation
+from mphil.nn.losses import labelled, masked_mean, permutation, task_loss
+from mphil.nn.rationale import Scorer
 from mphil.nn.readout import Pooling, Readout
-from mphil.nn.scorers import Scorer
 from mphil.task import Task
 
 CONTEXT, OBJECT = 0, 1

@@ -10,11 +10,9 @@ from mphil.config import EncoderConfig
 from mphil.graphs.store import Batch
 from mphil.methods.base import Losses, Method, Progress, register
 from mphil.nn import rationale
-from mphil.nn.contrast import label_pairs, supervised_contrast
 from mphil.nn.encoders import build_encoder
-from mphil.nn.heads import two_layers
-from mphil.nn.losses import entry_losses, labelled, masked_mean
-from mphil.nn.readout import readout
+from mphil.nn.losses import entry_losses, label_pairs, labelled, masked_mean, supervised_contrast
+from mphil.nn.readout import readout, two_layers
 from mphil.task import Task
 
 PAPER = "Chen et al., 2022, Learning causally invariant representations for OOD generalization on graphs, NeurIPS"

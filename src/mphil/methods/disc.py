@@ -13,10 +13,9 @@ from mphil.graphs.store import Batch
 from mphil.methods.base import Losses, Method, Progress, register
 from mphil.nn.encoders import build_encoder
 from mphil.nn.encoders.blocks import embed_to_width
-from mphil.nn.losses import entry_losses, labelled, masked_mean
-from mphil.nn.mixing import permutation
+from mphil.nn.losses import entry_losses, labelled, masked_mean, permutation
+from mphil.nn.rationale import Masker, Masks, see_through
 from mphil.nn.readout import Readout
-from mphil.nn.scorers import Masker, Masks, see_through
 from mphil.task import Task
 
 

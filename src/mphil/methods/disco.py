@@ -17,7 +17,7 @@ from mphil.nn.encoders import build_encoder
 from mphil.nn.encoders.base import Encoder
 from mphil.nn.losses import entry_losses, labelled, masked_mean
 from mphil.nn.masks import group_sizes, node_share_of_edges, straight_through
-from mphil.nn.scorers import Scorer, edge_graph
+from mphil.nn.rationale import Scorer, edge_graph
 from mphil.task import Task
 
 TEMPERATURE = 0.1

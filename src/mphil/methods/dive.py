@@ -13,10 +13,10 @@ from mphil.errors import UsageError
 from mphil.graphs.store import Batch
 from mphil.methods.base import Losses, Method, Parts, Progress, evaluating, register
 from mphil.nn.encoders import build_encoder
-from mphil.nn.heads import two_layers
 from mphil.nn.losses import labelled, task_loss
 from mphil.nn.masks import node_share_of_edges, straight_through
-from mphil.nn.scorers import Scorer, edge_graph
+from mphil.nn.rationale import Scorer, edge_graph
+from mphil.nn.readout import two_layers
 from mphil.task import Task
 
 

@@ -8,14 +8,13 @@ from torch import Tensor, nn
 from mphil.config import EncoderConfig
 from mphil.errors import UsageError
 from mphil.graphs.store import Batch
-from mphil.methods.base import Losses, Parts, Progress, evaluating, passed, register
+from mphil.methods.base import Losses, Parts, Progress, Staged, evaluating, passed, register
 from mphil.methods.erm import ERM
-from mphil.methods.staged import Staged
-from mphil.nn.heads import three_layers
 from mphil.nn.infomax import Infomax
 from mphil.nn.losses import label_probability, labelled, masked_mean, soft_entry_losses, task_loss
 from mphil.nn.memory import Memory
 from mphil.nn.posthoc import score, soft_labels
+from mphil.nn.readout import three_layers
 from mphil.task import Task
 
 

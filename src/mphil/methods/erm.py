@@ -9,8 +9,8 @@ from mphil.config import EncoderConfig
 from mphil.graphs.store import Batch
 from mphil.methods.base import Losses, Method, Progress, register
 from mphil.nn.encoders import build_encoder
-from mphil.nn.importance import node_contribution
 from mphil.nn.losses import task_loss
+from mphil.nn.readout import node_contribution
 from mphil.task import Task
 
 

@@ -10,19 +10,15 @@ from torch import Tensor, nn
 from mphil.config import EncoderConfig
 from mphil.errors import UsageError
 from mphil.graphs.store import Batch
-from mphil.methods.base import Losses, Parts, Progress, evaluating, register
+from mphil.methods.base import Losses, Parts, Progress, Staged, evaluating, register
 from mphil.methods.erm import ERM
-from mphil.methods.staged import Staged
-from mphil.nn.contrast import label_pairs, supervised_contrast
 from mphil.nn.encoders import build_encoder
-from mphil.nn.heads import two_layers
-from mphil.nn.kmeans import kmeans
-from mphil.nn.losses import labelled, task_loss
+from mphil.nn.losses import label_pairs, labelled, supervised_contrast, task_loss
 from mphil.nn.masks import subgraph, top_share
 from mphil.nn.memory import Memory
-from mphil.nn.rationale import node_importance, require_share
-from mphil.nn.readout import Readout
-from mphil.nn.scorers import Scorer, edge_graph
+from mphil.nn.posthoc import kmeans
+from mphil.nn.rationale import Scorer, edge_graph, node_importance, require_share
+from mphil.nn.readout import Readout, two_layers
 from mphil.task import Task
 
 

@@ -14,11 +14,11 @@ from mphil.methods.base import Losses, Method, Progress, evaluating, register
 from mphil.nn import rationale
 from mphil.nn.encoders import build_encoder
 from mphil.nn.encoders.blocks import CodeEmbedding
-from mphil.nn.kmeans import kmeans
 from mphil.nn.losses import entry_losses, labelled
 from mphil.nn.masks import top_share
 from mphil.nn.penalties import environment_risks, gradient_variance
-from mphil.nn.scorers import edge_graph
+from mphil.nn.posthoc import kmeans
+from mphil.nn.rationale import edge_graph
 from mphil.task import Task
 
 

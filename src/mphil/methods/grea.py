@@ -11,14 +11,13 @@ from mphil.config import EncoderConfig
 from mphil.errors import UsageError
 from mphil.graphs.store import Batch
 from mphil.methods.base import Losses, Method, Progress, register
-from mphil.nn.dropout import Dropout
 from mphil.nn.encoders import build_encoder
 from mphil.nn.encoders.blocks import BatchNorm
-from mphil.nn.losses import task_loss
+from mphil.nn.losses import all_pairs, random_pairs, task_loss
 from mphil.nn.masks import share_penalty
-from mphil.nn.mixing import all_pairs, random_pairs
+from mphil.nn.randomness import Dropout
+from mphil.nn.rationale import Scorer
 from mphil.nn.readout import Pooling, Readout
-from mphil.nn.scorers import Scorer
 from mphil.task import Task
 
 

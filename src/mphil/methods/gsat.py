@@ -13,7 +13,7 @@ from mphil.methods.base import Losses, Method, Progress, passed, register
 from mphil.nn.encoders import build_encoder
 from mphil.nn.losses import task_loss
 from mphil.nn.masks import concrete, information, node_share_of_edges
-from mphil.nn.scorers import Scorer, reverse_edges
+from mphil.nn.rationale import Scorer, reverse_edges
 from mphil.task import Task
 
 STEP = 0.1

@@ -11,18 +11,15 @@ from torch import Tensor, nn
 from mphil.config import EncoderConfig
 from mphil.errors import UsageError
 from mphil.graphs.store import Batch
-from mphil.methods.base import Losses, Parts, Progress, evaluating, register
+from mphil.methods.base import Losses, Parts, Progress, Staged, evaluating, register
 from mphil.methods.erm import ERM
-from mphil.methods.staged import Staged
-from mphil.nn.contrast import label_pairs, supervised_contrast
 from mphil.nn.encoders import build_encoder
-from mphil.nn.latent import losses_by_environment
-from mphil.nn.losses import entry_losses, labelled, masked_mean
+from mphil.nn.losses import entry_losses, label_pairs, labelled, masked_mean, supervised_contrast
 from mphil.nn.masks import concrete
 from mphil.nn.memory import Memory
-from mphil.nn.penalties import environment_risks, irm_penalty, variance_penalty
+from mphil.nn.penalties import environment_risks, irm_penalty, losses_by_environment, variance_penalty
+from mphil.nn.rationale import Scorer
 from mphil.nn.readout import grouped_softmax, readout
-from mphil.nn.scorers import Scorer
 from mphil.task import Task
 
 

@@ -13,11 +13,10 @@ from mphil.graphs.store import Batch
 from mphil.methods.base import Losses, Method, Progress, register
 from mphil.nn import rationale
 from mphil.nn.encoders import build_encoder
-from mphil.nn.losses import task_loss
+from mphil.nn.losses import mixup, mixup_loss, task_loss
 from mphil.nn.masks import clamp_share, concrete, group_sizes, subgraph
-from mphil.nn.mixing import mixup, mixup_loss
 from mphil.nn.penalties import variance_penalty
-from mphil.nn.scorers import Scorer, edge_graph
+from mphil.nn.rationale import Scorer, edge_graph
 from mphil.task import Task
 
 

@@ -15,10 +15,9 @@ from mphil.graphs.store import Batch
 from mphil.methods.base import Losses, Method, Progress, register
 from mphil.nn.encoders import build_encoder
 from mphil.nn.encoders.blocks import mlp
-from mphil.nn.heads import Head, classifier, perceptron
-from mphil.nn.losses import task_loss
+from mphil.nn.losses import permutation, task_loss
 from mphil.nn.masks import share_penalty
-from mphil.nn.mixing import permutation
+from mphil.nn.readout import Head, classifier, perceptron
 from mphil.task import Task
 
 

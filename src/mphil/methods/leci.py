@@ -12,14 +12,13 @@ from mphil.config import EncoderConfig
 from mphil.errors import UsageError
 from mphil.graphs.store import Batch
 from mphil.methods.base import Losses, Method, Parts, Progress, passed, register
-from mphil.nn.dropout import Dropout
 from mphil.nn.encoders import build_encoder
 from mphil.nn.encoders.blocks import BatchNorm, embed_to_width
-from mphil.nn.heads import perceptron
 from mphil.nn.losses import masked_mean, task_loss
 from mphil.nn.masks import concrete, information, node_share_of_edges
-from mphil.nn.readout import readout
-from mphil.nn.scorers import Scorer, reverse_edges
+from mphil.nn.randomness import Dropout
+from mphil.nn.rationale import Scorer, reverse_edges
+from mphil.nn.readout import perceptron, readout
 from mphil.task import Task
 
 START, FINAL, STEP = 0.9, 0.5, 0.1

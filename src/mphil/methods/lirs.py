@@ -8,15 +8,14 @@ from torch import Tensor, nn
 from mphil.config import EncoderConfig
 from mphil.errors import UsageError
 from mphil.graphs.store import Batch
-from mphil.methods.base import Losses, Parts, Progress, evaluating, register
+from mphil.methods.base import Losses, Parts, Progress, Staged, evaluating, register
 from mphil.methods.erm import ERM
 from mphil.methods.gsat import GSAT
-from mphil.methods.staged import Staged
-from mphil.nn.heads import three_layers
 from mphil.nn.infomax import Infomax
 from mphil.nn.losses import label_probability, labelled, masked_mean, task_loss
 from mphil.nn.memory import Memory
 from mphil.nn.posthoc import soft_clusters
+from mphil.nn.readout import three_layers
 from mphil.task import Task
 
 

@@ -11,13 +11,11 @@ from torch import Tensor, nn
 from mphil.config import EncoderConfig
 from mphil.graphs.batch_fragments import cut_edges, fragments
 from mphil.graphs.store import Batch, pointer
-from mphil.methods.base import Losses, Progress, evaluating, register
-from mphil.methods.staged import Staged
-from mphil.nn.dropout import Dropout
+from mphil.methods.base import Losses, Progress, Staged, evaluating, register
 from mphil.nn.encoders import build_encoder
-from mphil.nn.latent import EnvironmentModel, graph_losses
 from mphil.nn.losses import labelled, masked_mean
-from mphil.nn.penalties import environment_risks
+from mphil.nn.penalties import EnvironmentModel, environment_risks, graph_losses
+from mphil.nn.randomness import Dropout
 from mphil.nn.readout import grouped_softmax
 from mphil.task import Task
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import copy
 import math
-from typing import Literal
+from collections.abc import Mapping
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -14,15 +15,47 @@ from mphil.errors import UsageError
 from mphil.graphs.store import Batch
 from mphil.methods import mphil_assignment as assignment
 from mphil.methods.base import Losses, Method, Parts, Progress, evaluating, register
-from mphil.methods.mphil_presets import PAPER, RELEASE, REPAIRED
 from mphil.nn import sphere
 from mphil.nn.encoders import build_encoder
 from mphil.nn.encoders.blocks import mlp
-from mphil.nn.importance import node_contribution
 from mphil.nn.losses import labelled, masked_mean, one_hot
-from mphil.nn.readout import readout
+from mphil.nn.readout import node_contribution, readout
 from mphil.nn.world import mean, share, total
 from mphil.task import Task
+
+PAPER: Mapping[str, Any] = {"momentum": 0.99, "keep": 1, "matching": 0.1}
+
+RELEASE: Mapping[str, Any] = {
+    "prototypes": 3,
+    "keep": 1,
+    "momentum": 0.9,
+    "normalise": False,
+    "projector_width": 1.0,
+    "projection": 300,
+    "attention_width": 128,
+    "attention_over": "all",
+    "attention_bias": True,
+    "score_head": True,
+    "score_target": 0.9,
+    "score_weight": 0.5,
+    "scoring": "product",
+    "matching": 0.0,
+    "separation_form": "summed",
+    "separation_temperature": 0.5,
+}
+
+REPAIRED: Mapping[str, Any] = {
+    "attention": "cosine",
+    "attention_temperature": 0.1,
+    "start": "class-mean",
+    "update": "ema-sinkhorn",
+    "update_as": "mean",
+    "momentum": 0.95,
+    "matching": 1.0,
+    "detached_matching": True,
+    "separation_form": "dispersion",
+}
+"""Each value is explained in docs/explanation/method.md."""
 
 Update = Literal["ema-attention", "ema-uniform", "ema-hard", "ema-sinkhorn", "gradient", "epoch-mean", "epoch-kmeans"]
 

@@ -12,10 +12,9 @@ from mphil.errors import UsageError
 from mphil.graphs.store import Batch
 from mphil.methods.base import Losses, Method, Progress, register
 from mphil.nn.encoders import build_encoder, require_weights
-from mphil.nn.importance import node_contribution
 from mphil.nn.losses import task_loss
 from mphil.nn.masks import concrete
-from mphil.nn.readout import readout
+from mphil.nn.readout import node_contribution, readout
 from mphil.nn.sphere import random_directions, unit
 from mphil.nn.world import share, total
 from mphil.task import Task

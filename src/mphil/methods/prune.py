@@ -10,9 +10,9 @@ from mphil.errors import UsageError
 from mphil.graphs.store import Batch
 from mphil.methods.base import Losses, Method, Progress, register
 from mphil.nn.encoders import build_encoder
-from mphil.nn.heads import three_layers, two_layers
 from mphil.nn.losses import task_loss
 from mphil.nn.masks import concrete, node_share_of_edges, straight_through
+from mphil.nn.readout import three_layers, two_layers
 from mphil.nn.sphere import unit
 from mphil.task import Task
 

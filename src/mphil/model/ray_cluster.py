@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from mphil.errors import UsageError
-from mphil.plugins import VARIABLE
+from mphil.registry import VARIABLE
 
 STORE_BYTES = 100 * 1024**2
 """Memory for what travels, on a cluster that we start ourselves: records are small."""

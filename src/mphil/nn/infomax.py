@@ -13,11 +13,10 @@ from torch.nn import functional as F
 from mphil.config import EncoderConfig
 from mphil.graphs.features import Features
 from mphil.graphs.store import Batch
-from mphil.nn.dropout import Dropout
 from mphil.nn.encoders import build_encoder
-from mphil.nn.encoders.blocks import BatchNorm, embed_nodes, mlp
+from mphil.nn.encoders.blocks import BatchNorm, Padded, embed_nodes, mlp, pad_by_size
 from mphil.nn.losses import masked_mean
-from mphil.nn.padding import Padded, pad_by_size
+from mphil.nn.randomness import Dropout
 from mphil.nn.readout import readout
 
 RESTART = 0.2

@@ -1,11 +1,16 @@
-"""From node features to one vector a graph."""
+"""From node features to one vector a graph, from it to logits, and back to the nodes that a prediction rests on."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Literal
 
 import torch
 from torch import Tensor, nn
+
+from mphil.nn.encoders.blocks import BatchNorm
+from mphil.nn.randomness import Dropout
+from mphil.task import Task
 
 Pooling = Literal["mean", "sum", "max", "attention"]
 Fixed = Literal["mean", "sum", "max"]
@@ -96,3 +101,63 @@ def owners(ptr: Tensor, nodes: int) -> Tensor:
     """
     borders = ptr.new_zeros(nodes + 1).index_add(0, ptr[1:], torch.ones_like(ptr[1:]))
     return borders.cumsum(0)[:-1]
+
+
+Head = Literal["linear", "mlp"]
+
+
+def perceptron(before: int, hidden: int, after: int, dropout: float) -> nn.Sequential:
+    """Linear, batch normalisation, ReLU, dropout, linear: (n, before) -> (n, after)."""
+    return nn.Sequential(
+        nn.Linear(before, hidden), BatchNorm(hidden), nn.ReLU(), Dropout(dropout), nn.Linear(hidden, after)
+    )
+
+
+def two_layers(width: int, outputs: int) -> nn.Sequential:
+    """A hidden layer with ReLU, twice as wide as the input, and a linear one: (n, width) -> (n, outputs)."""
+    return nn.Sequential(nn.Linear(width, 2 * width), nn.ReLU(), nn.Linear(2 * width, outputs))
+
+
+def three_layers(width: int, outputs: int) -> nn.Sequential:
+    """Two hidden layers with ReLU, as wide as the input, and a linear one: (n, width) -> (n, outputs)."""
+    return nn.Sequential(
+        nn.Linear(width, width), nn.ReLU(), nn.Linear(width, width), nn.ReLU(), nn.Linear(width, outputs)
+    )
+
+
+def classifier(kind: Head, width: int, outputs: int, dropout: float) -> nn.Module:
+    """A linear map, or a perceptron with a hidden layer of twice the width: (n, width) -> (n, outputs)."""
+    return nn.Linear(width, outputs) if kind == "linear" else perceptron(width, 2 * width, outputs, dropout)
+
+
+def node_contribution(nodes: Tensor, head: Callable[[Tensor], Tensor], task: Task) -> Tensor:
+    r"""First-order share of every node in the decision.
+
+    .. math:: c_v = \Big\langle \frac{\partial f}{\partial h_v},\, h_v \Big\rangle
+
+    Args:
+        nodes: (n_nodes, d) node features.
+        head: from node features to (n_graphs, outputs) logits.
+        task: says how logits become the margin :math:`f` of the decision.
+
+    Returns:
+        (n_nodes,) contributions.
+    """
+    with torch.enable_grad():
+        nodes = nodes.detach().requires_grad_()
+        margin = decision_margin(head(nodes), task)
+        (gradient,) = torch.autograd.grad(margin.sum(), nodes)
+    return (gradient * nodes).sum(1).detach()
+
+
+def decision_margin(logits: Tensor, task: Task) -> Tensor:
+    """(n_graphs,) how far the decision is from tipping.
+
+    Multi-class: the winning logit above the mean of all; binary: the distance from 0, averaged over tasks. Of a
+    regression, which decides nothing, the predicted value itself, averaged over tasks.
+    """
+    if task.kind == "regression":
+        return logits.mean(1)
+    if task.kind == "multiclass":
+        return logits.amax(1) - logits.mean(1)
+    return logits.abs().mean(1)

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from mphil.nn.initial import standard_normal
+from mphil.nn.randomness import standard_normal
 
 Aggregate = Literal["max", "mean", "min", "sum"]
 Separation = Literal["ratio", "summed", "dispersion"]

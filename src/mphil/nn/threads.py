@@ -10,8 +10,8 @@ from contextvars import ContextVar
 import torch
 from torch import Tensor
 
+from mphil.files import cores
 from mphil.nn.fast.library import kernels
-from mphil.system import cores
 
 MOST_UNASKED = 2
 """Threads of a training when nobody names a number: with what stays in one thread, a third would bring little."""

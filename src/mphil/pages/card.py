@@ -12,11 +12,10 @@ from typing import Any
 from mphil.pages.card_choices import choices_section
 from mphil.pages.card_sections import errors_section, intervals_section, told_labels, verdict_section, weighted_section
 from mphil.pages.charts import line_chart
+from mphil.pages.elements import MISSING, listing
 from mphil.pages.score_charts import part_chart
 from mphil.pages.template import Grid, Section, page
-from mphil.pages.text import MISSING, listing
-from mphil.pages.verdict import METRIC_NAMES
-from mphil.pages.view import PART_NAMES
+from mphil.pages.view import METRIC_NAMES, PART_NAMES
 from mphil.task import LOWER_IS_BETTER
 from mphil.trust.reliability import root
 

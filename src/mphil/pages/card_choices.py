@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from mphil.pages.elements import MISSING
 from mphil.pages.template import Section
-from mphil.pages.text import MISSING
 from mphil.pages.view import PART_NAMES
 
 Values = Mapping[str, Any]

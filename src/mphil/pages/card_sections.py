@@ -6,11 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mphil.pages.charts import bar_chart
+from mphil.pages.elements import MISSING
 from mphil.pages.score_charts import scatter_chart
 from mphil.pages.template import Grid, Section
-from mphil.pages.text import MISSING
-from mphil.pages.verdict import METRIC_NAMES
-from mphil.pages.view import PART_NAMES
+from mphil.pages.view import METRIC_NAMES, PART_NAMES
 
 Values = Mapping[str, Any]
 

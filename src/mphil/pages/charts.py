@@ -6,14 +6,17 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from mphil.errors import DataError
-from mphil.pages.svg import (
+from mphil.pages.elements import (
     SERIES,
     Frame,
+    Markup,
     Range,
     Values,
     element,
     heading,
+    known,
     label,
+    number,
     paint,
     picture,
     rounded,
@@ -23,7 +26,6 @@ from mphil.pages.svg import (
     tooltip,
     whole_ticks,
 )
-from mphil.pages.text import Markup, known, number
 
 LETTER = 7.8
 """Width of a bold letter of the label size in a wide font; there is none to measure here."""

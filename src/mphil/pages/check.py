@@ -12,12 +12,11 @@ from numpy.typing import NDArray
 from mphil.chem.draw import molecule_svg
 from mphil.graphs.split import PARTS
 from mphil.pages.charts import bar_chart, line_chart
-from mphil.pages.svg import CLASSES
+from mphil.pages.elements import CLASSES, MISSING, Markup
 from mphil.pages.template import Grid, page
-from mphil.pages.text import MISSING, Markup
-from mphil.tables.audit import Group
+from mphil.tables.cells import Target
 from mphil.tables.check import Report, SplitPreview
-from mphil.tables.labels import Target
+from mphil.tables.duplicates import Group
 from mphil.tables.splitting import Assignment
 from mphil.trust.neighbours import hardness
 

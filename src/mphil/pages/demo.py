@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from mphil.pages.charts import bar_chart, line_chart
+from mphil.pages.elements import MISSING, SERIES, Markup, known, listing
 from mphil.pages.sphere import legend, sphere
-from mphil.pages.svg import SERIES
 from mphil.pages.template import Grid, TableCell, page
-from mphil.pages.text import MISSING, Markup, known, listing
-from mphil.pages.verdict import KEPT, METRIC_NAMES, sample_size, score, tie_margin, verdict
 from mphil.pages.view import (
+    KEPT,
+    METRIC_NAMES,
     PART_NAMES,
     SELECTIONS,
     Choice,
@@ -21,6 +21,10 @@ from mphil.pages.view import (
     MethodView,
     MoleculeView,
     PartView,
+    sample_size,
+    score,
+    tie_margin,
+    verdict,
 )
 
 __all__ = [

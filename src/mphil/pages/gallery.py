@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from mphil.pages.elements import CLASSES
 from mphil.pages.sphere import SCRIPTS, MoleculeMap, molecule_map
-from mphil.pages.svg import CLASSES
 from mphil.pages.template import Grid, Rows, TableCell, page
 
 

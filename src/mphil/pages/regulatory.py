@@ -10,10 +10,9 @@ from typing import Any
 
 from mphil.pages.card import SCORE_NAMES
 from mphil.pages.card_sections import told_labels
+from mphil.pages.elements import MISSING, listing
 from mphil.pages.template import Grid, Section, page
-from mphil.pages.text import MISSING, listing
-from mphil.pages.verdict import METRIC_NAMES
-from mphil.pages.view import PART_NAMES
+from mphil.pages.view import METRIC_NAMES, PART_NAMES
 from mphil.task import MEASURES
 from mphil.trust.reliability import root
 

@@ -11,10 +11,9 @@ from numpy.typing import ArrayLike
 
 from mphil.chem.draw import molecule_svg
 from mphil.errors import DataError
+from mphil.pages.elements import Markup, element, heading, label, number, paint, picture, stroke, tooltip
 from mphil.pages.layout import Floats, Integers, layout
-from mphil.pages.svg import element, heading, label, paint, picture, stroke, tooltip
 from mphil.pages.template import Grid, page
-from mphil.pages.text import Markup, number
 
 if TYPE_CHECKING:
     from mphil.benchmarks.base import Benchmark

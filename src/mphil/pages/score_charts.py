@@ -7,22 +7,23 @@ from collections.abc import Iterable, Mapping, Sequence
 from statistics import mean
 
 from mphil.pages.charts import axes, chart, legend, level_line
-from mphil.pages.svg import (
+from mphil.pages.elements import (
     CLASSES,
     SERIES,
     Frame,
+    Markup,
     Range,
     element,
     heading,
     label,
     nice_ticks,
+    number,
     paint,
     picture,
     rounded,
     stroke,
     tooltip,
 )
-from mphil.pages.text import Markup, number
 
 WIDTH, ROW, TOP = 560, 20, 62
 LETTER = 6.3

@@ -10,10 +10,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from mphil.errors import DataError
+from mphil.pages.elements import CLASSES, Markup, element, number, paint, picture
 from mphil.pages.layout import Floats
-from mphil.pages.svg import CLASSES, element, paint, picture
 from mphil.pages.template import fragment
-from mphil.pages.text import Markup, number
 
 CROSS = 1.5
 """Reach of the strokes through a point that is set off, in its radii."""

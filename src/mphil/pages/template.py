@@ -10,8 +10,7 @@ from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
-from mphil.pages.svg import stylesheet
-from mphil.pages.text import Markup, printable
+from mphil.pages.elements import Markup, printable, stylesheet
 
 if TYPE_CHECKING:
     from jinja2 import Environment

@@ -7,9 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from mphil.chem.draw import molecule_svg
-from mphil.explain.atoms import NAMES
+from mphil.explain.atoms import NAMES, Explanation
 from mphil.explain.rows import ExplainedRows
-from mphil.explain.single import Explanation
 from mphil.limits import (
     MAX_EXPLAINED_ATOMS,
     MAX_EXPLAINED_ROWS,
@@ -24,8 +23,7 @@ from mphil.model.predictor import Predictions
 from mphil.serve import schemas
 from mphil.serve.jobs import Job, Jobs
 from mphil.serve.results import PAGE, Cells, Results
-from mphil.serve.service import ModelService
-from mphil.serve.surroundings import Surroundings, drawing
+from mphil.serve.service import ModelService, Surroundings, drawing
 
 SMALL = (230, 160)
 LARGE = (520, 380)

@@ -16,7 +16,7 @@ from contextlib import AbstractAsyncContextManager, suppress
 from mphil.model.bundle import write_bundle
 from mphil.model.predictor import Predictor
 from mphil.serve.requests import Kind, Refusal, Waiting
-from mphil.serve.scratch import Scratch
+from mphil.serve.results import Scratch
 from mphil.serve.service import TRIAL
 
 REQUEST = struct.Struct("<Q")

@@ -17,7 +17,7 @@ from typing import BinaryIO
 from mphil.errors import MphilError
 from mphil.model.bundle import read_bundle
 from mphil.model.predictor import Predictor
-from mphil.plugins import load_plugins
+from mphil.registry import load_plugins
 from mphil.serve import answers
 from mphil.serve.explainer import ANSWER, REQUEST
 from mphil.serve.requests import Refusal

@@ -12,18 +12,16 @@ from pathlib import Path
 from typing import Literal
 
 from mphil.errors import DataError, MphilError
+from mphil.files import cores
 from mphil.limits import MAX_JOBS, MAX_UNPACKED_BYTES, MAX_UPLOAD_ROWS
 from mphil.model.predictor import Predictor
 from mphil.model.screening import Summary, screen_file
 from mphil.serve.requests import Refusal
-from mphil.serve.results import Results, name_column, open_results
-from mphil.serve.scratch import Scratch
-from mphil.system import cores
+from mphil.serve.results import Results, Scratch, name_column, open_results
+from mphil.tables.binary_files import parquet_file, unpacked_bytes
 from mphil.tables.delimited import open_bytes
-from mphil.tables.parquet import parquet_file
 from mphil.tables.pass_through import open_source
 from mphil.tables.pool import WorkerPool
-from mphil.tables.xlsx import unpacked_bytes
 
 State = Literal["uploading", "waiting", "running", "done", "failed"]
 

@@ -1,16 +1,45 @@
-"""The answers of a job, read back from its CSV file a page at a time."""
+"""What a server keeps on disk: its temporary folder, and the answers of a job, read back a page at a time."""
 
 from __future__ import annotations
 
 import csv
+import secrets
+import shutil
+import tempfile
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import BinaryIO
 
 from mphil.errors import DataError
+from mphil.files import held_folder, remove_if_dead
 from mphil.model.predictor.predictions import is_number
+
+PREFIX = "mphil-serve-"
+
+
+class Scratch:
+    """A folder that only this user can read.
+
+    Attributes:
+        path: where it is.
+    """
+
+    def __init__(self) -> None:
+        home = Path(tempfile.gettempdir())
+        for old in home.glob(f"{PREFIX}*"):
+            remove_if_dead(old)
+        self.path = home / f"{PREFIX}{secrets.token_hex(8)}"
+        self._held = ExitStack()
+        self._held.enter_context(held_folder(self.path, mode=0o700))
+
+    def close(self) -> None:
+        """Remove the folder with all that it holds."""
+        shutil.rmtree(self.path, ignore_errors=True)
+        self._held.close()
+
 
 PAGE = 100
 """Rows of a page."""

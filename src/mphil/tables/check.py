@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 from mphil.errors import DataError, MphilError, UnknownName, UsageError
 from mphil.graphs.split import PARTS, Part
 from mphil.tables.assign import assign, find_domain, in_one_part, sensible_splits
-from mphil.tables.audit import Duplicates, Leaks, find_duplicates, find_leaks
-from mphil.tables.duplicates import Settled, settle_duplicates
+from mphil.tables.duplicates import Duplicates, Leaks, Settled, find_duplicates, find_leaks, settle_duplicates
 from mphil.tables.intake import TableOptions, read_table, wanted_task
 from mphil.tables.read import Table
 from mphil.tables.roles import Roles

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from mphil.errors import DataError
-from mphil.tables.labels import is_missing, normal_label
+from mphil.tables.cells import is_missing, normal_label
 from mphil.tables.read import open_table
 from mphil.tables.roles import SAMPLE, find_roles
 

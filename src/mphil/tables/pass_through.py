@@ -1,18 +1,42 @@
-"""Somebody's table piece by piece, with its columns as they are."""
+"""Somebody's table piece by piece, with its columns as they are, and free names for columns that are added."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
 from mphil.chem.row_issue import RowIssue
 from mphil.errors import UnknownName
+from mphil.tables.binary_files import column_texts, parquet_file
 from mphil.tables.delimited import open_bytes
-from mphil.tables.parquet import column_texts, parquet_file
 from mphil.tables.read import Table, open_table, unique_names
 from mphil.tables.roles import find_roles
+
+PREFIX = "mphil_"
+
+
+def free_names(wanted: Sequence[str], taken: Sequence[str]) -> tuple[list[str], str]:
+    """The wanted names, those that the table already uses changed; and what was changed, in a sentence.
+
+    Example:
+        >>> free_names(["prediction", "status"], ["smiles", "status"])
+        (['prediction', 'mphil_status'], "the table has columns of these names, ours are called: 'mphil_status'")
+    """
+    used = {name.strip() for name in taken}
+    names, changed = [], []
+    for name in wanted:
+        numbered = (f"{PREFIX}{name}_{number}" for number in count(2))
+        free = next(choice for choice in chain((name, f"{PREFIX}{name}"), numbered) if choice not in used)
+        if free != name:
+            changed.append(repr(free[:60]))
+        used.add(free)
+        names.append(free)
+    note = f"the table has columns of these names, ours are called: {', '.join(changed)}" if changed else ""
+    return names, note
+
 
 ROWS = 2_048
 """Rows of a piece."""

@@ -18,8 +18,8 @@ from typing import Any
 from mphil.chem.batch import ReadBatch, join, read_batch
 from mphil.chem.row_issue import RowIssue
 from mphil.chem.worker import receive, send
+from mphil.files import cores
 from mphil.limits import ROW_SECONDS, WORKER_SECONDS
-from mphil.system import cores
 
 SMALL = 2_000
 """Rows up to which starting processes takes longer than the work."""

@@ -10,6 +10,7 @@ from typing import Literal
 
 from mphil.chem.row_issue import RowIssue
 from mphil.errors import DataError, UnknownName, UsageError
+from mphil.tables.binary_files import column_texts, is_workbook, parquet_file
 from mphil.tables.delimited import (
     Lines,
     Record,
@@ -19,8 +20,6 @@ from mphil.tables.delimited import (
     read_head,
     text_encoding,
 )
-from mphil.tables.parquet import column_texts, parquet_file
-from mphil.tables.xlsx import is_workbook
 
 ROWS = 4096
 CHARACTERS = 16_000_000
@@ -250,7 +249,7 @@ def _record_chunks(table: Table, rows: int, wanted: tuple[str, ...], keep: bool)
 
 
 def _xlsx_chunks(table: Table, rows: int, wanted: tuple[str, ...], keep: bool) -> Iterator[Chunk]:
-    from mphil.tables.xlsx import xlsx_records
+    from mphil.tables.binary_files import xlsx_records
 
     records = islice(xlsx_records(table.path, table.sheet), int(table.header), None)
     width = len(table.columns)
@@ -300,7 +299,7 @@ def _fitted(record: Record, width: int, keep: bool) -> Record:
 
 
 def _open_xlsx(path: Path, wanted: str) -> Table:
-    from mphil.tables.xlsx import find_sheet, xlsx_records
+    from mphil.tables.binary_files import find_sheet, xlsx_records
 
     sheet, others = find_sheet(path, wanted)
     cells = next(xlsx_records(path, sheet)).cells

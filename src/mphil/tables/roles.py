@@ -9,9 +9,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from mphil.errors import DataError, UnknownName, UsageError
-from mphil.tables.dates import looks_like_date
-from mphil.tables.labels import MOSTLY, as_number, is_missing, normal_label
-from mphil.tables.numbers import decimal_mark, read_measured
+from mphil.tables.cells import MOSTLY, as_number, decimal_mark, is_missing, looks_like_date, normal_label, read_measured
 from mphil.tables.read import SMILES, Table
 
 SAMPLE = 2_000

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from mphil.errors import DataError
 from mphil.graphs.split import PARTS, Split
 from mphil.tables.balance import Dealing, class_counts
-from mphil.tables.labels import as_number
+from mphil.tables.cells import as_number
 
 IntArray = NDArray[np.int64]
 

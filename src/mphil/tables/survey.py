@@ -12,12 +12,12 @@ import torch
 from numpy.typing import NDArray
 
 from mphil.chem.batch import Fact, ReadBatch, join, texts
+from mphil.chem.parse import CHARGES, FRAGMENTS
 from mphil.chem.row_issue import OK, RowIssue
-from mphil.chem.standardise import CHARGES, FRAGMENTS
 from mphil.graphs.store import GraphStore
+from mphil.tables.cells import Coded, Target
 from mphil.tables.delimited import recoding_note
 from mphil.tables.from_smiles import spelled_graphs
-from mphil.tables.labels import Coded, Target
 from mphil.tables.pool import run
 from mphil.tables.read import ROWS, Chunk, Table
 from mphil.tables.roles import Roles

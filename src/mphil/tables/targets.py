@@ -11,8 +11,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mphil.errors import DataError
-from mphil.tables.labels import MOSTLY, Coded, Target, as_number, is_missing, normal_label, read_target
-from mphil.tables.numbers import Mark, Measured, decimal_mark, read_measured
+from mphil.tables.cells import (
+    MOSTLY,
+    Coded,
+    Mark,
+    Measured,
+    Target,
+    as_number,
+    decimal_mark,
+    is_missing,
+    normal_label,
+    read_measured,
+    read_target,
+)
 
 INACTIVE, ACTIVE = "inactive", "active"
 USUAL = 6.5

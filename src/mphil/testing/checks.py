@@ -14,8 +14,7 @@ from mphil.errors import MphilError
 from mphil.graphs.store import ranges
 from mphil.methods.base import Method, Progress, resolve_hyperparameters
 from mphil.task import Kind
-from mphil.testing.graphs import to_dtype
-from mphil.testing.trial import Trial, check_losses, differing, outputs, require, snapshot
+from mphil.testing.trial import Trial, check_losses, differing, outputs, require, snapshot, to_dtype
 
 NEEDS = frozenset({"env", "molecules", "edge_weight"})
 NEGLIGIBLE = 1e-10

@@ -10,7 +10,7 @@ from mphil.config import RunConfig
 from mphil.errors import UsageError
 from mphil.methods.base import METHODS
 from mphil.nn.encoders import ENCODERS
-from mphil.plugins import Plugin, describe
+from mphil.registry import Plugin, describe
 
 NOT_PLUGINS = ("mphil", "torch", "torch_geometric")
 """Packages that are always here; an encoder may be named by a class of theirs."""

@@ -13,24 +13,24 @@ from typing import Any
 
 import torch
 
-from mphil.benchmarks.base import Benchmark
+from mphil.benchmarks.base import Benchmark, benchmark
 from mphil.config import RunConfig
-from mphil.errors import IntegrityError, UsageError
+from mphil.errors import IntegrityError, UnknownName, UsageError
 from mphil.files import write_json
 from mphil.graphs.loader import derive_seed
 from mphil.methods.base import METHODS, Method, build_method
 from mphil.nn import world
 from mphil.nn.fast.library import path_taken
 from mphil.nn.threads import one_thread
-from mphil.plugins import Plugin
 from mphil.provenance import NUMERICS, code_digest, machine, versions
+from mphil.registry import Plugin
 from mphil.training.callbacks import Callback, FileLog, check_loggers, open_logger, training_bar
-from mphil.training.distributed import SharedCheckpoints, check_parallel, joined
-from mphil.training.plugged import needed_plugins
-from mphil.training.process import lock_run
-from mphil.training.selection import last_scores
+from mphil.training.checkpoint import Checkpoints
+from mphil.training.metrics import last_scores, score_parts
+from mphil.training.plugged import check_plugins, needed_plugins
+from mphil.training.process import SharedCheckpoints, check_parallel, joined, lock_run
+from mphil.training.recipe import start_digest, start_from
 from mphil.training.settings import Wanted, merge, resolve
-from mphil.training.start import start_digest, start_from
 from mphil.training.trainable import check_accumulation, check_needs, check_trainable, notes
 from mphil.training.trainer import RULES, Trainer
 
@@ -305,3 +305,44 @@ def identify(values: dict[str, Any], section: str) -> None:
             del values[key]
     if section == "train" and "start" in values:
         values["start"] = start_digest(values["start"])
+
+
+def stored_run(folder: Path) -> tuple[RunConfig, Benchmark]:
+    """Settings and data of the run in a folder, the data built anew and checked to be the same."""
+    check_plugins(str(folder), read_run_plugins(folder))
+    config, identity = read_run_config(folder)
+    try:
+        data = benchmark(config.benchmark.name, **config.benchmark.args)
+    except UsageError as error:
+        raise IntegrityError(f"{folder}: the data of the run cannot be built again ({error})") from None
+    try:
+        now = fingerprint(config, data)
+    except UsageError as error:
+        raise IntegrityError(
+            f"{folder}: the weights that the run started from cannot be read ({error.__cause__}); put the file back"
+        ) from None
+    if now != identity:
+        inputs = "the data, the weights in train.start" if config.train.start else "the data"
+        raise IntegrityError(f"{folder}: {inputs} or the numerics of mphil are not those of the run; train it anew")
+    return config, data
+
+
+def load_run(folder: Path, rule: str = "ood_val") -> tuple[RunConfig, Benchmark, Method]:
+    """Settings, data and trained method of a run, with the weights that the selection rule chose."""
+    if rule not in RULES:
+        raise UnknownName("selection rule", rule, RULES)
+    config, data = stored_run(folder)
+    if not len(data.split[rule]):
+        raise UsageError(f"{folder}: {data.name} has no {rule} part to choose an epoch on; use another --selection")
+    checkpoints = Checkpoints(folder / "checkpoint")
+    if not checkpoints.exists() or f"best-{rule}" not in checkpoints.groups():
+        raise UsageError(f"{folder}: no epoch was chosen on {rule} yet; go on with `mphil resume {folder}`")
+    method = build_method(config.method.name, data.task, config.encoder, config.method.args)
+    method.load_state_dict(checkpoints.load(f"best-{rule}"))
+    return config, data, method.eval()
+
+
+def evaluate_run(folder: Path, rule: str = "ood_val") -> tuple[dict[str, float | None], str]:
+    """Score of the saved model on every part, and the name of the metric."""
+    config, data, method = load_run(folder, rule)
+    return score_parts(method, data, config.train.eval_batch_size), data.task.metric

@@ -15,7 +15,7 @@ from mphil.errors import UnknownName, UsageError
 from mphil.methods.base import METHODS, Method, resolve_hyperparameters
 from mphil.methods.published import PRESET, published, published_encoder
 from mphil.nn.encoders import admit
-from mphil.training.start import MOLECULES
+from mphil.training.recipe import MOLECULES
 from mphil.training.trainable import default_env_per_batch
 
 SECTIONS = ("benchmark", "method", "encoder", "train")

@@ -9,12 +9,10 @@ from mphil.benchmarks.base import Benchmark
 from mphil.config import RunConfig, TrainConfig
 from mphil.errors import DataError, UsageError
 from mphil.graphs.features import Features
-from mphil.methods.base import METHODS, Method
+from mphil.methods.base import METHODS, Method, Staged
 from mphil.methods.published import published_epochs
-from mphil.methods.staged import Staged
 from mphil.task import Task
-from mphil.training.recipe import warmup_steps
-from mphil.training.start import MOLECULES
+from mphil.training.recipe import MOLECULES, warmup_steps
 
 GROUPS = 4
 """Environments in a batch where they are drawn on purpose, as in DrugOOD."""

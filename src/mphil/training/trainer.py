@@ -18,20 +18,17 @@ from torch.nn.utils import clip_grad_norm_
 from mphil.benchmarks.base import Benchmark
 from mphil.config import TrainConfig
 from mphil.errors import DataError
-from mphil.graphs.loader import Loader, derive_seed
+from mphil.graphs.loader import Loader, add_distractors, derive_seed, drop_edges
 from mphil.graphs.split import PARTS, TESTS, Part
 from mphil.graphs.store import Batch
-from mphil.graphs.transforms import add_distractors, drop_edges
 from mphil.methods.base import Method, Parts, Progress
 from mphil.nn import world
 from mphil.nn.threads import loop_threads, one_thread, shared_loops
 from mphil.training.callbacks import Callback
 from mphil.training.checkpoint import Checkpoints, Position, flatten_optimizer, restore_optimizer
-from mphil.training.distributed import local_device
-from mphil.training.metrics import score_parts
-from mphil.training.process import Interrupt, kept_memory
+from mphil.training.metrics import best_epoch, score_parts
+from mphil.training.process import Interrupt, kept_memory, local_device
 from mphil.training.recipe import BATCHES, Average, learning_rate_factor, put_back, renormalise
-from mphil.training.selection import best_epoch
 from mphil.training.trainable import check_accumulation, check_trainable
 
 RULES: tuple[Literal["ood_val", "id_val"], ...] = ("ood_val", "id_val")
@@ -44,7 +41,7 @@ class Trainer:
 
     Every random number is a function of (seed, step), the order of graphs of (seed, epoch), so a run that was cut
     anywhere and taken up from its last checkpoint ends with the same bits as one that was not. Several processes share
-    every batch and go through the loop side by side (see `training/distributed.py`).
+    every batch and go through the loop side by side (see `training/process.py`).
 
     Args:
         method: what is trained.

@@ -10,7 +10,7 @@ from tests.products import molecules, rows_of, write_table
 import mphil
 from mphil.benchmarks.own_data import read_own_data
 from mphil.errors import DataError, UnknownName, UsageError
-from mphil.model.product.place import parts_table
+from mphil.model.product.build import parts_table
 from mphil.tables.intake import TableOptions
 
 SMILES = [smiles.partition(".")[0] for smiles in molecules()]

@@ -8,7 +8,7 @@ from mphil.chem import batch as batch_module
 from mphil.chem.batch import ARRAYS, ReadBatch, join, read_batch, read_rows, texts
 from mphil.chem.row_issue import RowIssue
 from mphil.chem.worker import answer, receive, send
-from mphil.testing.graphs import MOLECULES
+from mphil.testing.trial import MOLECULES
 
 ROWS = ["CCO", "C C", "c1ccccc1C", "", "O=C1O[Al]23(OC1=O)(OC(=O)C(=O)O2)OC(=O)C(=O)O3", "C"]
 

@@ -7,8 +7,18 @@ import pytest
 from rdkit.Chem import rdMolDescriptors
 
 from mphil.chem.batch import read_batch
-from mphil.chem.descriptors import COUNTS, DESCRIPTORS, FEATURES, LARGEST, NAME, PROPERTIES, descriptors, morgan_counts
-from mphil.chem.fingerprint import morgan_fingerprints, packed
+from mphil.chem.describe import (
+    COUNTS,
+    DESCRIPTORS,
+    FEATURES,
+    FEATURES_NAME,
+    LARGEST,
+    PROPERTIES,
+    descriptors,
+    morgan_counts,
+    morgan_fingerprints,
+    packed,
+)
 from mphil.chem.parse import parse_smiles
 
 STRANGE = ("[Na+].[Cl-]", "[U]", "[H][H]", "[Fe+2]", "C", "FI(F)(F)(F)(F)(F)F", "[He]", "O=[Os](=O)(=O)=O")
@@ -26,7 +36,7 @@ def test_shapes_and_name():
     assert descriptors([]).shape == (0, DESCRIPTORS)
     assert morgan_counts([]).shape == (0, COUNTS)
     assert FEATURES == COUNTS + DESCRIPTORS
-    assert NAME == "morgan-counts-2-2048+rdkit-109/1"
+    assert FEATURES_NAME == "morgan-counts-2-2048+rdkit-109/1"
 
 
 def test_strange_molecules_have_finite_numbers():

@@ -6,8 +6,8 @@ import pytest
 from rdkit.Chem import rdDepictor
 
 from mphil.chem.draw import GLOW, INK, OUTLINE, molecule_svg
-from mphil.chem.featurize import featurize
 from mphil.chem.parse import parse_smiles
+from mphil.chem.schema import featurize
 from mphil.errors import DataError, UsageError
 
 SVG = "{http://www.w3.org/2000/svg}"

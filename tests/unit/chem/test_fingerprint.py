@@ -8,7 +8,7 @@ from rdkit import Chem
 from rdkit.Chem import rdFingerprintGenerator
 
 from mphil.chem.batch import read_batch
-from mphil.chem.fingerprint import NAME, morgan_fingerprints
+from mphil.chem.describe import FINGERPRINT, morgan_fingerprints
 from mphil.chem.parse import parse_lenient, parse_smiles
 from mphil.tables.pool import run
 
@@ -57,7 +57,7 @@ def test_a_partially_sanitised_molecule_has_a_fingerprint():
 
 
 def test_the_name_tells_what_it_is():
-    assert NAME == "morgan-2-2048/1"
+    assert FINGERPRINT == "morgan-2-2048/1"
 
 
 @pytest.mark.parametrize("workers", [0, 1])

@@ -3,8 +3,7 @@ from __future__ import annotations
 import pytest
 from rdkit import Chem
 
-from mphil.chem.catalogue import GROUPS, RINGS
-from mphil.chem.names import name_part, patterns
+from mphil.chem.names import GROUPS, RINGS, name_part, patterns
 
 EXAMPLES = {
     "carboxylic acid": ("CC(=O)O", "CC(=O)OC"),

@@ -1,8 +1,8 @@
 import pytest
 from rdkit.Chem.Scaffolds.MurckoScaffold import MurckoScaffoldSmiles
 
+from mphil.chem.describe import murcko_smiles, n_heavy_atoms
 from mphil.chem.parse import parse_lenient, parse_smiles
-from mphil.chem.scaffold import murcko_smiles, n_heavy_atoms
 
 
 @pytest.mark.parametrize(

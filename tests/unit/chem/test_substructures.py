@@ -1,9 +1,45 @@
+"""Parts of molecules, and new ones."""
+
 from __future__ import annotations
 
 import pytest
 from rdkit import Chem
+from rdkit.Chem import BRICS
 
-from mphil.chem.substructures import find_substructures
+from mphil.chem.substructures import Seen, brics_bonds, contents, find_substructures
+from mphil.testing.trial import MOLECULES
+
+
+@pytest.mark.parametrize("smiles", MOLECULES)
+def test_cutting_them_gives_the_fragments_of_rdkit(smiles):
+    mol = Chem.MolFromSmiles(smiles)
+    n_atoms, bonds = brics_bonds(smiles)
+    assert n_atoms == mol.GetNumAtoms()
+    assert (bonds[:, 0] < bonds[:, 1]).all()
+    numbers = [mol.GetBondBetweenAtoms(int(u), int(v)).GetIdx() for u, v in bonds]
+    cut = Chem.FragmentOnBonds(mol, numbers, addDummies=False) if numbers else mol
+    expected = Chem.GetMolFrags(BRICS.BreakBRICSBonds(mol), asMols=True)
+    sizes = sorted(sum(atom.GetAtomicNum() > 0 for atom in part.GetAtoms()) for part in expected)
+    assert sorted(map(len, Chem.GetMolFrags(cut))) == sizes
+
+
+@pytest.mark.parametrize(("smiles", "n_atoms"), [("C[N](C)(C)(C)C", 6), ("CC(", 0), ("", 0), ("O", 1)])
+def test_what_cannot_be_analysed_has_no_bonds(smiles, n_atoms):
+    found, bonds = brics_bonds(smiles)
+    assert found == n_atoms
+    assert bonds.shape == (0, 2)
+
+
+def test_hydrogens_are_part_of_their_atoms_and_isotopes_are_not():
+    assert brics_bonds("[H]OCC")[0] == 3
+    assert brics_bonds("[2H]CO")[0] == 3
+
+
+def test_molecules_are_remembered():
+    before = brics_bonds.cache_info().hits
+    assert brics_bonds("CCOC(C)=O") is brics_bonds("CCOC(C)=O")
+    assert brics_bonds.cache_info().hits > before
+
 
 ASPIRIN = "CC(=O)Oc1ccccc1C(=O)O"
 DRUGS = (
@@ -102,3 +138,33 @@ def test_a_molecule_of_a_thousand_atoms():
     assert find_substructures("C" * 990) == []
     groups = [part for part in find_substructures("CCCO" * 240) if part.kind == "group"]
     assert [part.smiles for part in groups] == ["*O*"] * 239 + ["*O"]
+
+
+SEEN = Seen.of(["Cc1ccccc1", "C1CCNCC1", "c1ccc2[nH]ccc2c1", "not a molecule"])
+
+
+@pytest.mark.parametrize(
+    ("smiles", "missing"),
+    [
+        ("CCCc1ccccc1CC1CCNCC1", []),
+        ("Brc1ccccc1", ["no training molecule has the element Br"]),
+        ("c1cc[nH]c1", ["no training molecule has the ring system pyrrole"]),
+        ("C1CC2CC1CC2N", ["no training molecule has the ring system C1CC2CCC1C2"]),
+        ("[Na+].[Cl-].F.Br", [f"no training molecule has the element {symbol}" for symbol in ("Br", "Cl", "F")]),
+    ],
+)
+def test_what_is_new_is_named(smiles, missing):
+    assert SEEN.missing(smiles) == missing
+
+
+def test_a_part_of_a_known_ring_system_is_not_known():
+    assert SEEN.missing("c1ccc2ccccc2c1") == ["no training molecule has the ring system naphthalene"]
+
+
+def test_the_spelling_does_not_matter():
+    assert contents("c1cc2ccccc2[nH]1")[1].keys() == contents("c1ccc2[nH]ccc2c1")[1].keys()
+    assert contents("C1CC[C@H](C)CC1")[1].keys() == contents("CC1CCCCC1")[1].keys()
+
+
+def test_nothing_seen_is_all_new():
+    assert len(Seen.of([]).missing("CO")) == 2

@@ -200,6 +200,6 @@ def test_a_bug_is_not_hidden(monkeypatch):
     def broken(name):
         raise ZeroDivisionError
 
-    monkeypatch.setattr("mphil.training.saved.stored_run", broken)
+    monkeypatch.setattr("mphil.training.run.stored_run", broken)
     with pytest.raises(ZeroDivisionError):
         call("resume", "somewhere")

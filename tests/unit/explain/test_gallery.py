@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import torch
 
+from mphil.explain.atoms import explain_molecules
 from mphil.explain.gallery import NO_MAP, Model, NewMolecules, gallery_view
 from mphil.explain.prototypes import TrainingMolecules
-from mphil.explain.single import explain_molecules
 from mphil.tables.from_smiles import molecule_store
 from mphil.training.metrics import gather
 

@@ -7,10 +7,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mphil.chem.fragments import brics_bonds
+from mphil.chem.substructures import brics_bonds
 from mphil.errors import DataError
 from mphil.graphs.batch_fragments import cut_edges, fragments
-from mphil.testing.graphs import MOLECULES, labelled_molecules
+from mphil.testing.trial import MOLECULES, labelled_molecules
 from tests.graphs import TASKS, random_store, whole
 
 ORDER = torch.tensor([5, 0, 4, 2, 9, 0])

@@ -10,7 +10,7 @@ import torch
 from mphil.errors import UsageError
 from mphil.methods import Parts, Progress
 from mphil.methods.gala import GALA, repetitions
-from mphil.nn.kmeans import nearest_centre
+from mphil.nn.posthoc import nearest_centre
 from tests.graphs import TASKS
 from tests.unit.methods.loops import gradient_size, known_labels, make, mean, risk, same
 

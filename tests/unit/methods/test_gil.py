@@ -9,7 +9,7 @@ from mphil.errors import UsageError
 from mphil.methods import Progress
 from mphil.methods.gil import GIL
 from mphil.nn import rationale
-from mphil.nn.kmeans import kmeans
+from mphil.nn.posthoc import kmeans
 from tests.graphs import TASKS
 from tests.unit.methods.loops import gradient_size, known_labels, label_loss, make, mean, same
 

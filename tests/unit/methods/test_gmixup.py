@@ -7,8 +7,7 @@ import torch
 
 from mphil.errors import UsageError
 from mphil.methods import Parts, Progress, build_method
-from mphil.methods.gmixup import GMixup
-from mphil.methods.gmixup_graphon import join
+from mphil.methods.gmixup import GMixup, join
 from mphil.nn.losses import task_loss
 from tests.graphs import TASKS, random_store, small_encoder, whole
 

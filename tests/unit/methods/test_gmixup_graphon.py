@@ -10,7 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mphil.methods.gmixup_graphon import (
+from mphil.methods.gmixup import (
     Estimate,
     Graphons,
     Recipe,

@@ -7,7 +7,7 @@ import torch
 
 from mphil.errors import UsageError
 from mphil.methods import Progress
-from mphil.nn.mixing import all_pairs
+from mphil.nn.losses import all_pairs
 from tests.unit.methods.stepping import (
     KINDS,
     changed,

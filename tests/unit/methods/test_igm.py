@@ -9,7 +9,7 @@ from mphil.errors import UsageError
 from mphil.methods import Progress
 from mphil.methods.igm import IGM, graft, random_partners
 from mphil.nn import rationale
-from mphil.nn.mixing import mixup
+from mphil.nn.losses import mixup
 from tests.graphs import TASKS
 from tests.unit.methods.loops import gradient_size, known_labels, label_loss, make, mean, risk, same, variance
 

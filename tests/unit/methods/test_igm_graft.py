@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from mphil.methods.igm import graft, random_partners
 from tests.graphs import TASKS, random_store, whole
-from tests.unit.nn.test_scorers import joined
+from tests.unit.nn.test_rationale import joined
 
 NAN = float("nan")
 

@@ -11,8 +11,8 @@ import torch
 from mphil.graphs.batch_fragments import cut_edges, fragments
 from mphil.methods import Progress
 from mphil.methods.moleood import MoleOOD, environment_prior
-from mphil.nn.latent import graph_losses
-from mphil.testing.graphs import labelled_molecules, to_dtype
+from mphil.nn.penalties import graph_losses
+from mphil.testing.trial import labelled_molecules, to_dtype
 from tests.graphs import TASKS, small_encoder
 from tests.unit.methods.loops import gradient_size, mean, same
 

@@ -11,7 +11,7 @@ from mphil.benchmarks.base import Benchmark
 from mphil.config import EncoderConfig, TrainConfig
 from mphil.graphs.split import Split
 from mphil.methods import build_method
-from mphil.testing.graphs import labelled_molecules
+from mphil.testing.trial import labelled_molecules
 from mphil.training.callbacks import Callback
 from mphil.training.checkpoint import Checkpoints
 from mphil.training.trainer import Trainer

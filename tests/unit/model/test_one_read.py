@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from rdkit import Chem
 
-from mphil.model.committee.reading import read_features
-from mphil.model.estimator.classifier import MPHILClassifier
+from mphil.model.committee.trees import read_features
+from mphil.model.estimator.estimators import MPHILClassifier
 from mphil.model.predictor import load
 from mphil.model.product import prepare, train_product
 from mphil.model.screening import screen_file

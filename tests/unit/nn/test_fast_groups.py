@@ -10,10 +10,9 @@ from torch import Tensor
 from torch.autograd import gradcheck, gradgradcheck
 
 from mphil.errors import DataError
-from mphil.nn.fast.groups import EPS, normalise_by_group, plain_normalise_by_group
 from mphil.nn.fast.library import status
 from mphil.nn.fast.linear import Linear
-from mphil.nn.fast.normalise import NO_STEPS, Steps
+from mphil.nn.fast.normalise import EPS, NO_STEPS, Steps, normalise_by_group, plain_normalise_by_group
 
 compiled = pytest.mark.skipif(status().library is None, reason=status().reason)
 TOLERANCE = {torch.float64: 1e-10, torch.float32: 1e-4}

@@ -12,13 +12,12 @@ from torch import Tensor, nn
 from torch.autograd import gradcheck, gradgradcheck
 
 from mphil.errors import DataError
-from mphil.nn.dropout import plain_words, random_words
 from mphil.nn.encoders.blocks import BatchNorm
 from mphil.nn.fast.aggregate import aggregate, plain_aggregate
 from mphil.nn.fast.library import dense_rows, kernels, status
-from mphil.nn.fast.linear import ALIGNMENT, Linear, thin_linear
+from mphil.nn.fast.linear import ALIGNMENT, Linear, frozen_perceptron, perceptron, plain_perceptron, thin_linear
 from mphil.nn.fast.normalise import NO_STEPS, Norm, Steps, plain_standardised, scaled, standardised
-from mphil.nn.fast.perceptron import frozen_perceptron, perceptron, plain_perceptron
+from mphil.nn.randomness import plain_words, random_words
 
 compiled = pytest.mark.skipif(status().library is None, reason=status().reason)
 TOLERANCE = {torch.float64: 1e-10, torch.float32: 1e-5}

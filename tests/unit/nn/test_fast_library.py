@@ -18,7 +18,7 @@ import torch
 from mphil.graphs.cache import cache_folder
 from mphil.graphs.store import GraphStore
 from mphil.nn.encoders import Encoder, build_encoder
-from mphil.nn.fast import compiling, library, trusted
+from mphil.nn.fast import compiling, library, loading
 from mphil.nn.fast.library import kernels, status
 from tests.graphs import random_store, small_encoder, whole
 
@@ -316,13 +316,13 @@ def test_a_library_without_our_functions(file):
 def test_each_library_is_its_own(monkeypatch, tmp_path, descriptors):
     """The system's loader knows libraries by name: two descriptors with one number would be one library."""
     if not descriptors:
-        monkeypatch.setattr(trusted, "DESCRIPTORS", tmp_path / "absent")
+        monkeypatch.setattr(loading, "DESCRIPTORS", tmp_path / "absent")
     for number in (1, 2):
         built = compile_text(f"int number(void) {{ return {number}; }}", tmp_path / f"{number}.so")
-        loaded = trusted.load_library(built)
+        loaded = loading.load_library(built)
         assert loaded is not None
         assert loaded.number() == number
-    assert trusted.load_library(built, "another digest") is None
+    assert loading.load_library(built, "another digest") is None
 
 
 @available

@@ -9,7 +9,7 @@ import torch
 
 from mphil.nn.fast.compiling import FOLDER
 from mphil.nn.fast.library import kernels, status
-from mphil.nn.fast.loops import Loops, MissingFunction, declared
+from mphil.nn.fast.loading import Loops, MissingFunction, declared
 
 compiled = pytest.mark.skipif(status().library is None, reason=status().reason)
 

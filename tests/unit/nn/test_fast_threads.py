@@ -16,8 +16,8 @@ from torch import Tensor
 
 from mphil.nn import threads as threads_module
 from mphil.nn.fast.library import kernels, status
+from mphil.nn.fast.linear import frozen_perceptron, perceptron
 from mphil.nn.fast.normalise import Norm
-from mphil.nn.fast.perceptron import frozen_perceptron, perceptron
 from mphil.nn.threads import divided_cores, loop_threads, shared_loops, usable_cores
 
 pytestmark = pytest.mark.skipif(status().library is None, reason=status().reason)

@@ -22,7 +22,7 @@ from mphil.nn.masks import (
 )
 from mphil.nn.readout import readout
 from tests.graphs import random_store, small_encoder, whole
-from tests.unit.nn.test_scorers import joined
+from tests.unit.nn.test_rationale import joined
 
 SHARES = [0.0, 0.1, 0.25, 0.28, 0.3, 0.5, 0.6, 0.7, 0.8, 1.0]
 members = st.lists(st.tuples(st.integers(0, 3), st.sampled_from([-2.0, -0.5, 0.0, 0.1, 3.0])), max_size=30)

@@ -8,7 +8,7 @@ import torch
 
 from mphil.methods import build_method
 from mphil.methods.base import Progress
-from mphil.nn.dropout import Dropout
+from mphil.nn.randomness import Dropout
 from tests.graphs import TASKS, random_store, small_encoder, whole
 
 BENCHMARKS = Path(__file__).parents[3] / "benchmarks"

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from mphil.errors import DataError
 from mphil.pages.charts import LINE, bar_chart, line_chart
-from mphil.pages.svg import nice_ticks
+from mphil.pages.elements import nice_ticks
 
 SVG = "{http://www.w3.org/2000/svg}"
 HOSTILE = '<script>alert("1")</script>&\x00'

@@ -8,8 +8,7 @@ import pytest
 
 from mphil.errors import DataError
 from mphil.pages.demo import render
-from mphil.pages.verdict import verdict
-from mphil.pages.view import Choice
+from mphil.pages.view import Choice, verdict
 
 from .conftest import method
 

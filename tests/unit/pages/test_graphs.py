@@ -5,8 +5,8 @@ from xml.etree import ElementTree
 import pytest
 
 from mphil.errors import DataError
+from mphil.pages.elements import LIGHT
 from mphil.pages.samples import GraphSample, draw_graph, gallery
-from mphil.pages.svg import LIGHT
 
 SVG = "{http://www.w3.org/2000/svg}"
 HOUSE = [(0, 1), (1, 2), (2, 3), (3, 0), (3, 4), (4, 2), (4, 5), (5, 6)]

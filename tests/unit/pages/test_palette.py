@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from mphil.pages.svg import CLASSES, DARK, LIGHT, SERIES, paint, stylesheet
+from mphil.pages.elements import CLASSES, DARK, LIGHT, SERIES, paint, stylesheet
 from mphil.pages.template import resource
 
 

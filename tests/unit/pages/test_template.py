@@ -12,9 +12,8 @@ import pytest
 from jinja2 import UndefinedError
 
 import mphil
-from mphil.pages.svg import element
+from mphil.pages.elements import Markup, element
 from mphil.pages.template import Grid, Section, TableCell, code_pieces, data_url, page
-from mphil.pages.text import Markup
 
 MARKUP = re.compile(
     r"</?(a|article|b|body|button|canvas|circle|code|dd|details|div|dl|dt|figcaption|figure|g|h\d|head|header|html|img|"

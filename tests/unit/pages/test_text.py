@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mphil.pages.text import escape, known, listing, number
+from mphil.pages.elements import escape, known, listing, number
 
 
 def parsed(text: str) -> ElementTree.Element:

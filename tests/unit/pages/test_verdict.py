@@ -5,8 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from mphil.pages.verdict import score, tie_margin, verdict
-from mphil.pages.view import Choice
+from mphil.pages.view import Choice, score, tie_margin, verdict
 
 from .conftest import method
 

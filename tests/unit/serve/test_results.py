@@ -6,8 +6,7 @@ from hypothesis import strategies as st
 
 from mphil.errors import DataError
 from mphil.serve.results import PAGE, name_column, open_results
-from mphil.tables.spreadsheet import harmless
-from mphil.tables.write import open_writer
+from mphil.tables.write import harmless, open_writer
 
 OURS = ["prediction", "probability", "message"]
 

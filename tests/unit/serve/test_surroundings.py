@@ -5,8 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from mphil.serve.service import ModelService
-from mphil.serve.surroundings import Surroundings
+from mphil.serve.service import ModelService, Surroundings
 from tests.served import predictor
 
 

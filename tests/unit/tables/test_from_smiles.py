@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 import mphil.tables.from_smiles as molecules
 import mphil.tables.pool as pool
-from mphil.chem.featurize import DRUGOOD, GOOD, featurize
 from mphil.chem.parse import parse_smiles
+from mphil.chem.schema import DRUGOOD, GOOD, featurize
 from mphil.errors import DataError, UnknownName, UsageError
 from mphil.tables.from_smiles import molecule_scaffolds, molecule_store
 

@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mphil.errors import DataError
-from mphil.tables.labels import Coded
-from mphil.tables.numbers import Measured
+from mphil.tables.cells import Coded, Measured
 from mphil.tables.targets import Threshold, read_cells
 
 

@@ -10,8 +10,8 @@ from torch import nn
 from mphil.methods import METHODS, Method
 from mphil.methods.erm import ERM
 from mphil.nn import readout
-from mphil.nn.dropout import Dropout
 from mphil.nn.encoders.blocks import BatchNorm
+from mphil.nn.randomness import Dropout
 from mphil.testing.trial import Trial
 from mphil.training.recipe import Average, put_back, renormalise
 

@@ -12,8 +12,8 @@ from tests.toys import SMALL, small_benchmark
 
 import mphil
 from mphil.benchmarks.base import BENCHMARKS
+from mphil.training.recipe import MOLECULES
 from mphil.training.settings import resolve
-from mphil.training.start import MOLECULES
 from mphil.training.trainable import budget_notes, notes, start_notes
 
 

@@ -12,10 +12,9 @@ from tests.plugged import SOURCE, forgotten
 import mphil
 from mphil.errors import IntegrityError, UsageError
 from mphil.model.bundle import read_bundle, write_bundle
-from mphil.plugins import Plugin, add_plugins
+from mphil.registry import Plugin, add_plugins
 from mphil.training.plugged import check_plugins, model_plugins
-from mphil.training.run import read_run_plugins
-from mphil.training.saved import evaluate_run, stored_run
+from mphil.training.run import evaluate_run, read_run_plugins, stored_run
 
 SETTINGS = {"encoder": {"kind": "third-gin", "width": 4, "layers": 2}, "train": {"epochs": 1, "batch_size": 24}}
 

@@ -16,12 +16,11 @@ from tests.toys import small_benchmark
 import mphil
 from mphil.benchmarks.base import Benchmark
 from mphil.config import EncoderConfig, TrainConfig
-from mphil.graphs.loader import derive_seed
+from mphil.graphs.loader import add_distractors, derive_seed, drop_edges
 from mphil.graphs.split import Split
-from mphil.graphs.transforms import add_distractors, drop_edges
 from mphil.methods import build_method
 from mphil.methods.base import Progress
-from mphil.testing.graphs import labelled_molecules
+from mphil.testing.trial import labelled_molecules
 from mphil.training.callbacks import Callback
 from mphil.training.checkpoint import Checkpoints
 from mphil.training.recipe import Average, learning_rate_factor, renormalise

@@ -17,8 +17,7 @@ from mphil.nn.fast.library import path_taken
 from mphil.provenance import NUMERICS, code_digest, machine
 from mphil.training import run as run_module
 from mphil.training.checkpoint import Checkpoints
-from mphil.training.run import differences, execute, fingerprint, identify, read_run_config
-from mphil.training.saved import evaluate_run
+from mphil.training.run import differences, evaluate_run, execute, fingerprint, identify, read_run_config
 from mphil.training.settings import resolve
 
 

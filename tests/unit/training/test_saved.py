@@ -11,7 +11,7 @@ from tests.toys import SMALL, small_benchmark
 
 import mphil
 from mphil.errors import IntegrityError, UnknownName, UsageError
-from mphil.training.saved import evaluate_run, load_run, stored_run
+from mphil.training.run import evaluate_run, load_run, stored_run
 
 
 @pytest.fixture(scope="module")

@@ -17,10 +17,9 @@ from mphil.graphs.features import Features
 from mphil.methods import build_method
 from mphil.nn.encoders import build_encoder
 from mphil.task import Task
-from mphil.training.run import fingerprint
-from mphil.training.saved import stored_run
+from mphil.training.recipe import MOLECULES, SHAPE, Misfit, check_start, read_start, start_digest, start_from
+from mphil.training.run import fingerprint, stored_run
 from mphil.training.settings import resolve
-from mphil.training.start import MOLECULES, SHAPE, Misfit, check_start, read_start, start_digest, start_from
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from mphil.errors import DataError, IntegrityError, UsageError
-from mphil.trust.intervals import Intervals
+from mphil.trust.conformal import Intervals
 
 NAN = float("nan")
 

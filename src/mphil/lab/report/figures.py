@@ -11,7 +11,7 @@ from mphil.lab.report.document import Bars, Block, Curves, Dots, DrawnMolecules,
 from mphil.lab.report.gather import Sheet, SheetEntry
 from mphil.lab.report.tables import NONE, PLAIN, caption, pooled_ranks, sheet_ranks, spread
 from mphil.lab.statistics import MeanRanks, centre_and_spread, t_interval
-from mphil.pages.text import listing
+from mphil.pages.elements import listing
 
 HEALTH = {
     "together": "cosine inside a class",

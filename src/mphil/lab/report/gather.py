@@ -13,8 +13,8 @@ from mphil.benchmarks.base import BENCHMARKS
 from mphil.lab.cells import Cell, Request, expand
 from mphil.lab.records import FAILED, Record, RecordFile
 from mphil.lab.suite import Printed, Suite, known_methods, printed, reported
-from mphil.model.committee.kinds import is_tree_kind
-from mphil.plugins import Plugin
+from mphil.model.committee.trees import is_tree_kind
+from mphil.registry import Plugin
 
 PER_CENT = 100.0
 SHOWN_COMMANDS = 3

@@ -18,7 +18,7 @@ from mphil.lab.report.document import (
     ReportTable,
     Scatter,
 )
-from mphil.pages.text import printable
+from mphil.pages.elements import printable
 
 PREAMBLE = r"""\documentclass{article}
 \usepackage[a4paper,landscape,margin=15mm]{geometry}

@@ -21,9 +21,9 @@ from mphil.lab.report.document import (
     ReportTable,
 )
 from mphil.pages.charts import line_chart
+from mphil.pages.elements import Markup, printable
 from mphil.pages.score_charts import WIDTH, class_chart, dot_chart, rank_chart, row_chart
 from mphil.pages.template import Grid, TableCell, page
-from mphil.pages.text import Markup, printable
 
 LINE, LEAST = 22, 300
 MARGINS = 110

@@ -19,7 +19,7 @@ from mphil.lab.statistics import (
     t_interval,
 )
 from mphil.lab.suite import Printed, known_methods
-from mphil.pages.text import listing
+from mphil.pages.elements import listing
 
 NONE = "-"
 PLAIN = "erm"

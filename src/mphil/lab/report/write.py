@@ -24,7 +24,7 @@ from mphil.lab.report.tables import NONE, RULES, compares_methods, interval, pri
 from mphil.lab.suite import Suite, known_methods, load_suite, suite_names
 from mphil.methods.base import METHODS
 from mphil.methods.published import read_published
-from mphil.model.committee.kinds import TREE_FACTS, is_tree_kind
+from mphil.model.committee.trees import TREE_FACTS, is_tree_kind
 
 SHOWN = ("ood_val", "id_val")
 

@@ -26,15 +26,13 @@ from safetensors.torch import save as render_tensors
 from torch import Tensor, nn
 from torch.nn.modules.module import register_module_parameter_registration_hook
 
-from mphil.chem.descriptors import NAME as FEATURES_NAME
-from mphil.chem.fingerprint import BITS, NAME
+from mphil.chem.describe import BITS, FEATURES_NAME, FINGERPRINT
 from mphil.chem.schema import SCHEMAS
 from mphil.config import EncoderConfig, NamedArgs
 from mphil.errors import IntegrityError, MphilError, UsageError
 from mphil.limits import MAX_REFERENCE_BYTES
 from mphil.methods.base import build_method
-from mphil.model.bundle.contents import Bundle, BundleConfig, References, Score, Trust
-from mphil.model.bundle.held_out import HeldOut
+from mphil.model.bundle.contents import Bundle, BundleConfig, HeldOut, References, Score, Trust
 from mphil.model.bundle.manifest import (
     CARD,
     CONFIG,
@@ -54,11 +52,10 @@ from mphil.model.bundle.members import parse_members, render_members
 from mphil.model.committee.trees import Trees
 from mphil.nn.encoders import encoder_class
 from mphil.nn.memory import Memory
-from mphil.plugins import Plugin
+from mphil.registry import Plugin
 from mphil.training.plugged import check_plugins
 from mphil.trust.calibration import Calibration
-from mphil.trust.conformal import Conformal
-from mphil.trust.intervals import Intervals
+from mphil.trust.conformal import Conformal, Intervals
 from mphil.trust.ood import Bands
 
 SMILES = "smiles"
@@ -167,7 +164,7 @@ def _config(folder: Path, data: bytes) -> BundleConfig:
     if reading is not None:
         for what, made, ours in (
             ("featuriser", reading.featuriser, SCHEMAS[reading.features].name),
-            ("fingerprint", reading.fingerprint, NAME),
+            ("fingerprint", reading.fingerprint, FINGERPRINT),
         ):
             if made != ours:
                 raise IntegrityError(

@@ -12,7 +12,7 @@ from safetensors.torch import load as parse_tensors
 from safetensors.torch import save as render_tensors
 from torch import Tensor
 
-from mphil.chem.descriptors import FEATURES
+from mphil.chem.describe import FEATURES
 from mphil.errors import IntegrityError
 from mphil.model.bundle.contents import Committee
 from mphil.model.committee.trees import Trees

@@ -1,17 +1,129 @@
-"""An ensemble of decision trees as plain arrays: nothing to unpickle, and answered by a compiled loop or NumPy."""
+"""Kinds of trees, the features that they split on, and ensembles as plain arrays: nothing to unpickle."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, Literal, get_args
+from typing import Any, Literal, TypeGuard, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mphil.errors import IntegrityError
+from mphil.errors import DataError, IntegrityError
 from mphil.nn.fast.library import status
+from mphil.nn.threads import usable_cores
+from mphil.progress import row_bar
+from mphil.tables.pool import SMALL, run
 from mphil.trust.values import softmax
+
+TreeKind = Literal["forest", "extra-trees", "boosting"]
+TREE_KINDS: tuple[TreeKind, ...] = get_args(TreeKind)
+TREE_NAMES: Mapping[TreeKind, str] = {
+    "forest": "random forest",
+    "extra-trees": "extra trees",
+    "boosting": "gradient boosting",
+}
+"""What people call them."""
+
+TREES_FORMAT = 1
+"""Version of how trees are fitted; a change of any of their settings is a new one."""
+
+
+@dataclass(frozen=True)
+class TreeFacts:
+    """What a list of methods says of a kind: a summary, the paper, and how the trees are grown."""
+
+    summary: str
+    paper: str
+    about: str
+
+
+_ON = "on counts of neighbourhoods and descriptors"
+TREE_FACTS: Mapping[TreeKind, TreeFacts] = {
+    "forest": TreeFacts(
+        f"random forest {_ON}",
+        "doi:10.1023/A:1010933404324",
+        "Trees on bootstrap samples of the molecules, each split the best of a random choice of features.",
+    ),
+    "extra-trees": TreeFacts(
+        f"extremely randomised trees {_ON}",
+        "doi:10.1007/s10994-006-6226-1",
+        "Trees on all molecules, each split the best of a random choice of features and thresholds.",
+    ),
+    "boosting": TreeFacts(
+        f"gradient-boosted trees {_ON}",
+        "doi:10.1214/aos/1013203451",
+        "Small trees one after the other, each fitted to what those before it left over.",
+    ),
+}
+
+
+def is_tree_kind(method: object) -> TypeGuard[TreeKind]:
+    """Whether a method is trees.
+
+    Example:
+        >>> is_tree_kind("forest"), is_tree_kind("erm")
+        (True, False)
+    """
+    return method in TREE_KINDS
+
+
+@dataclass(frozen=True, eq=False)
+class MoleculeFeatures:
+    """Of n molecules, as `mphil.chem.describe` makes them.
+
+    Attributes:
+        counts: (n, COUNTS) uint8.
+        descriptors: (n, DESCRIPTORS) float32.
+    """
+
+    counts: NDArray[np.uint8]
+    descriptors: NDArray[np.float32]
+
+    @classmethod
+    def of(cls, arrays: Mapping[str, NDArray[Any]]) -> MoleculeFeatures:
+        """From the answer of a job that was asked for them."""
+        return cls(arrays["counts"], arrays["descriptors"])
+
+    def __len__(self) -> int:
+        return len(self.counts)
+
+    def take(self, rows: NDArray[np.int64]) -> MoleculeFeatures:
+        """Those of some molecules."""
+        return MoleculeFeatures(self.counts[rows], self.descriptors[rows])
+
+    def placed(self, rows: Sequence[int], n: int) -> MoleculeFeatures:
+        """These as the given rows, in increasing order, of n; the other rows hold zeros."""
+        if len(rows) == n:
+            return self
+        counts = np.zeros((n, self.counts.shape[1]), self.counts.dtype)
+        descriptors = np.zeros((n, self.descriptors.shape[1]), self.descriptors.dtype)
+        counts[rows], descriptors[rows] = self.counts, self.descriptors
+        return MoleculeFeatures(counts, descriptors)
+
+    def matrix(self, rows: slice | NDArray[np.int64] = slice(None)) -> NDArray[np.float32]:
+        """(rows, FEATURES) the counts, then the descriptors."""
+        return np.concatenate([self.counts[rows].astype(np.float32), self.descriptors[rows]], axis=1)
+
+
+def read_features(smiles: Sequence[str], *, workers: int | None = None) -> MoleculeFeatures:
+    """Features of molecules that were read before.
+
+    Args:
+        smiles: canonical spellings.
+        workers: processes; 0 works in this one, None chooses by the number of rows and of cores.
+
+    Raises:
+        DataError: one of them cannot be read.
+    """
+    if workers is None and usable_cores() == 1:
+        workers = 0
+    with row_bar("descriptors", len(smiles), len(smiles) > SMALL) as advance:
+        batch = run(list(smiles), {"wanted": ["features"]}, workers=workers, advance=advance)
+    if batch.issues:
+        raise DataError(f"{batch.issues[0].message}; it was read a moment ago, so try again")
+    return MoleculeFeatures.of(batch.arrays)
+
 
 Link = Literal["identity", "logistic", "softmax"]
 LINKS: tuple[Link, ...] = get_args(Link)

@@ -14,23 +14,18 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from mphil.chem.novelty import Seen
 from mphil.chem.row_issue import OK
+from mphil.chem.substructures import Seen
 from mphil.errors import UsageError
 from mphil.graphs.loader import Loader
 from mphil.graphs.store import GraphStore
 from mphil.methods.base import Method, build_method
 from mphil.model.bundle import Bundle, read_bundle
 from mphil.model.bundle.manifest import is_bundle
-from mphil.model.committee.features import MoleculeFeatures
-from mphil.model.committee.reading import read_features
-from mphil.model.predictor.asking import Advance, Outputs, ask, combined, distance
-from mphil.model.predictor.frames import is_frame, predict_frame
-from mphil.model.predictor.graphs import as_graphs
-from mphil.model.predictor.members import Members
-from mphil.model.predictor.predictions import Floats, Numbers, Predictions
-from mphil.model.predictor.promises import Shift, with_coverage
-from mphil.model.predictor.reading import Molecules, as_molecules, cleaned
+from mphil.model.committee.trees import MoleculeFeatures, read_features
+from mphil.model.predictor.asking import Advance, Members, Outputs, ask, combined, distance
+from mphil.model.predictor.predictions import Floats, Numbers, Predictions, Shift, with_coverage
+from mphil.model.predictor.reading import Molecules, as_graphs, as_molecules, cleaned, is_frame, predict_frame
 from mphil.tables.pool import run
 from mphil.trust.neighbours import most_similar
 from mphil.trust.ood import VERDICTS

@@ -12,25 +12,21 @@ from torch import Tensor
 
 from mphil.benchmarks.base import Benchmark
 from mphil.benchmarks.own_data import OwnData
-from mphil.chem.fingerprint import NAME
+from mphil.chem.describe import FINGERPRINT
+from mphil.chem.parse import PARENT
 from mphil.chem.schema import SCHEMAS
-from mphil.chem.standardise import NAME as PARENT
 from mphil.config import RunConfig
 from mphil.graphs.split import Part
 from mphil.model.bundle import Bundle, BundleConfig, MoleculeReading, References, Trust
-from mphil.model.bundle.contents import Score
+from mphil.model.bundle.contents import HeldOut, Score
 from mphil.model.bundle.folder import trust_values, weights_digest
-from mphil.model.bundle.held_out import HeldOut
-from mphil.model.committee.features import MoleculeFeatures
-from mphil.model.committee.reading import read_features
+from mphil.model.committee.trees import MoleculeFeatures, read_features
 from mphil.model.predictor.asking import Outputs, best_score, distance
 from mphil.model.predictor.core import Predictor
-from mphil.model.product.fitting import fit_trust, measure
-from mphil.model.product.forest import TESTED
-from mphil.model.product.joining import join, with_members
+from mphil.model.product.evaluation import fit_trust, measure, measured_worth
+from mphil.model.product.joining import beside_baselines, join, with_members
 from mphil.model.product.members import Trained, chosen_weights
-from mphil.model.product.standing import beside_baselines
-from mphil.model.product.worth import measured_worth
+from mphil.model.product.tree_runs import TESTED
 from mphil.pages.card import card_page
 from mphil.progress import row_bar
 from mphil.provenance import NUMERICS, versions
@@ -268,7 +264,7 @@ def _bundle_config(prepared: Prepared, run: Run | None) -> BundleConfig:
         standardised=PARENT if standardised else "none",
         features=features,
         featuriser=SCHEMAS[features].name,
-        fingerprint=NAME,
+        fingerprint=FINGERPRINT,
     )
     return BundleConfig(
         task=data.task,

@@ -12,18 +12,16 @@ import torch
 from numpy.typing import NDArray
 
 from mphil.benchmarks.base import Benchmark
-from mphil.benchmarks.own_data import own_data, read_own_data, table_arguments
+from mphil.benchmarks.own_data import OwnData, own_data, read_own_data, table_arguments
 from mphil.config import NamedArgs, RunConfig, check_arguments
 from mphil.errors import DataError, UnknownName
 from mphil.files import write_text
 from mphil.graphs.split import Part
 from mphil.methods.base import METHODS, build_method, resolve_hyperparameters
 from mphil.model.bundle import Bundle, write_bundle
-from mphil.model.committee.kinds import TREE_KINDS
+from mphil.model.committee.trees import TREE_KINDS
 from mphil.model.product.assembly import Prepared, Rule, assemble
-from mphil.model.product.beside import trained_beside
 from mphil.model.product.defaults import ARGUMENTS, ENCODER, METHOD, default_start, train_defaults
-from mphil.model.product.forest import forest_scores
 from mphil.model.product.members import (
     BASELINE,
     check_members,
@@ -31,18 +29,39 @@ from mphil.model.product.members import (
     network_configs,
     train_members,
     train_trees,
+    trained_beside,
 )
-from mphil.model.product.place import ISSUES, PARTS, parts_table
-from mphil.model.product.tree_runs import check_tree_settings, tree_config
+from mphil.model.product.tree_runs import check_tree_settings, forest_scores, tree_config
 from mphil.progress import row_bar
-from mphil.tables.spreadsheet import issue_table
+from mphil.tables.write import csv_text, issue_table
 from mphil.training.metrics import score
 from mphil.training.place import held
+from mphil.training.recipe import check_start
 from mphil.training.run import Run, execute
 from mphil.training.settings import Wanted, merge, resolve
-from mphil.training.start import check_start
 from mphil.training.trainable import check_needs, check_trainable
 from mphil.training.trainer import RULES
+
+ISSUES = "issues.csv"
+PARTS = "parts.csv"
+
+
+def parts_table(own: OwnData) -> str:
+    """Every row with its part, as CSV; `--split parts.csv` reads it back.
+
+    Rows count from 1 below the header, as in the table of issues; a row in no part has an empty one.
+    """
+    survey, data = own.survey, own.benchmark
+    part = {row: name for name, graphs in data.split for row in data.store.index[graphs].tolist()}
+    molecule = dict(zip(survey.row.tolist(), survey.keys.values(), strict=True))
+    kept = zip(survey.row.tolist(), survey.line.tolist(), survey.names, strict=True)
+    rows = [(row, line, name, molecule[row], part.get(row, "")) for row, line, name in kept]
+    rows += [(one.row, one.line, one.id, molecule[into], part.get(into, "")) for one, into in survey.merged.items()]
+    rows += [(bad.row, bad.line, bad.id, "", "") for bad in survey.bad if bad.row not in molecule]
+    header: list[list[object]] = [["row", "line", "id", "smiles", "part"]]
+    cells: list[list[object]] = [*header, *([row + 1, *rest] for row, *rest in sorted(rows))]
+    return csv_text(cells if survey.ids is not None else [[*row[:2], *row[3:]] for row in cells])
+
 
 FOREST = "random forest"
 BUNDLE = "bundle"

@@ -10,7 +10,7 @@ import torch
 from mphil.config import RunConfig
 from mphil.methods.base import build_method
 from mphil.task import Task
-from mphil.training.start import MOLECULES, Misfit, check_start
+from mphil.training.recipe import MOLECULES, Misfit, check_start
 
 SIZES = ((2_000, 32, 30), (20_000, 64, 30), (200_000, 128, 20))
 """Up to so many training graphs: batch size, epochs."""

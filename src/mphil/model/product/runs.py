@@ -1,4 +1,4 @@
-"""From a run on a benchmark to a bundle, and from the bundle back to the benchmark."""
+"""From a run on a benchmark to a bundle, from the bundle back to the benchmark, and to the report for regulators."""
 
 from __future__ import annotations
 
@@ -19,18 +19,58 @@ from mphil.chem.schema import SCHEMAS
 from mphil.errors import IntegrityError, MphilError, UnknownName, UsageError
 from mphil.graphs.split import PARTS
 from mphil.model.bundle import Bundle, write_bundle
-from mphil.model.committee.kinds import is_tree_kind
-from mphil.model.predictor import load
+from mphil.model.bundle.folder import trust_values, weights_digest
+from mphil.model.committee.trees import is_tree_kind
+from mphil.model.predictor import Predictor, load
 from mphil.model.predictor.predictions import is_number
 from mphil.model.product.assembly import Prepared, Rule, assemble
 from mphil.model.product.tree_runs import TreeRun
+from mphil.pages.regulatory import chapters
+from mphil.pages.template import Section
 from mphil.tables.graph_folders import survey_graphs
 from mphil.tables.pool import run as read_molecules
 from mphil.tables.write import open_writer
-from mphil.training.distributed import is_first
 from mphil.training.metrics import score
+from mphil.training.process import is_first
 from mphil.training.run import Run
 from mphil.training.run import train as train_run
+
+
+def bundle_chapters(folder: Path) -> list[Section]:
+    """Everything that a bundle says about itself; its fit to the training molecules is computed.
+
+    Args:
+        folder: of the bundle, or the one that it is in.
+
+    Raises:
+        UsageError: there is no bundle in it, or one that was not made by `mphil train FILE`.
+    """
+    predictor = load(folder)
+    bundle = predictor.bundle
+    if not {"metric", "scores", "left_out", "trust"} <= bundle.metrics.keys():
+        raise UsageError(f"{folder}: the bundle has no scores to report; make one with `mphil train FILE`")
+    return chapters(
+        bundle.config.model_dump(mode="json"),
+        bundle.metrics,
+        trust_values(bundle.trust),
+        weights=weights_digest(bundle.state),
+        digest=bundle.digest,
+        fit=training_fit(predictor),
+    )
+
+
+def training_fit(predictor: Predictor) -> float | None:
+    """The task's metric on the training molecules; None for graphs, which a bundle does not keep."""
+    references = predictor.bundle.references
+    if references.smiles is None:
+        return None
+    said = predictor.predict(list(references.smiles))
+    rows = np.flatnonzero(said.answered)
+    labels = torch.from_numpy(references.labels[rows]).double()
+    task = predictor.bundle.config.task
+    outputs = said.probability if said.predicted is None else task.from_units(said.predicted)
+    return score(torch.from_numpy(outputs[rows]), labels, task)
+
 
 BUNDLE = "bundle"
 COLUMN = "smiles"

@@ -1,20 +1,24 @@
-"""Blocks that encoders and methods are made of: normalisation, perceptrons, and input layers for any features."""
+"""Blocks that encoders and methods are made of: normalisation, perceptrons, input layers, alike layers, padding."""
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import cast
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from mphil.config import EncoderConfig
 from mphil.graphs.features import Features
+from mphil.graphs.store import Batch
 from mphil.nn import world
+from mphil.nn.encoders.base import Encoder, message_weight
 from mphil.nn.fast.library import kernels
-from mphil.nn.fast.linear import Linear, ours
+from mphil.nn.fast.linear import Linear, frozen_perceptron, ours, perceptron
 from mphil.nn.fast.normalise import NO_STEPS, Norm, Steps, scaled, standardised
-from mphil.nn.fast.perceptron import frozen_perceptron, perceptron
+from mphil.nn.randomness import Dropout
 
 
 class BatchNorm(nn.BatchNorm1d):
@@ -158,3 +162,86 @@ def embed_edges(edge: Features, width: int) -> nn.Module | None:
     if edge.kind == "none":
         return None
     return CodeEmbedding(edge.sizes, width) if edge.kind == "categorical" else nn.Linear(edge.width, width)
+
+
+class Layered(Encoder):
+    """Layers one after the other; after each batch normalisation, ReLU (not after the last of several), dropout."""
+
+    def __init__(self, config: EncoderConfig, *, embedded: bool = False) -> None:
+        super().__init__(config)
+        if embedded:
+            self.embed, before = None, config.width
+        else:
+            self.embed, before = embed_nodes(config.node, config.edge, config.width)
+        widths = [before] + [config.width] * (config.layers - 1)
+        self.layers = nn.ModuleList(self.layer(w, config.width, config.edge) for w in widths)
+        self.norms = nn.ModuleList(BatchNorm(config.width) for _ in widths)
+        self.dropout = Dropout(config.dropout)
+
+    def layer(self, before: int, after: int, edge: Features) -> nn.Module:
+        """A layer, called with node features, edge_index, the weight of every edge and what the edges carry."""
+        raise NotImplementedError
+
+    def forward(
+        self,
+        batch: Batch,
+        *,
+        x: Tensor | None = None,
+        edge_weight: Tensor | None = None,
+        node_weight: Tensor | None = None,
+    ) -> Tensor:
+        weight = message_weight(batch, edge_weight, node_weight)
+        h = self.begin(batch, x)
+        for number in range(len(self.layers)):
+            h = self.round(number, h, batch.edge_index, weight, batch.edge_attr)
+        return h
+
+    def round(self, number: int, h: Tensor, edge_index: Tensor, *edges: Tensor | None) -> Tensor:
+        """One layer, called with `h`, `edge_index` and `edges`, its normalisation, ReLU and dropout."""
+        h = self.norms[number](self.layers[number](h, edge_index, *edges))
+        out: Tensor = self.dropout(h.relu() if self.relu_after(number) else h)
+        return out
+
+    def relu_after(self, number: int) -> bool:
+        """Whether a layer is followed by a ReLU: all but the last of several."""
+        return number < len(self.layers) - 1 or len(self.layers) == 1
+
+
+@dataclass(frozen=True)
+class Padded:
+    """Graphs of about the same size, padded to the largest of them.
+
+    Attributes:
+        chosen: (n_graphs,) bool, which graphs of the batch these g are.
+        nodes: (g, n) row of each node in the batch; 0 where there is none.
+        present: (g, n) whether there is a node.
+    """
+
+    chosen: Tensor
+    nodes: Tensor
+    present: Tensor
+
+
+def pad_by_size(ptr: Tensor) -> list[Padded]:
+    """All graphs that have nodes, grouped by powers of two of their sizes.
+
+    So a batch costs the sum of its own graphs' squares, up to a factor of four, however unequal they are.
+
+    Args:
+        ptr: (n_graphs + 1,) where each graph begins.
+
+    Example:
+        >>> [padded.nodes.tolist() for padded in pad_by_size(torch.tensor([0, 1, 4, 4, 8, 9]))]
+        [[[0], [8]], [[1, 2, 3, 0], [4, 5, 6, 7]]]
+    """
+    sizes = ptr.diff()
+    bits = int(sizes.max()).bit_length() + 1 if len(sizes) else 0
+    groups = ((sizes <= high) & (sizes > high // 2) for high in (1 << power for power in range(bits)))
+    return [_pad(ptr, chosen) for chosen in groups if bool(chosen.any())]
+
+
+def _pad(ptr: Tensor, chosen: Tensor) -> Padded:
+    starts, sizes = ptr[:-1][chosen], ptr.diff()[chosen]
+    place = torch.arange(int(sizes.max()), device=ptr.device)
+    present = place < sizes.unsqueeze(1)
+    return Padded(chosen, torch.where(present, starts.unsqueeze(1) + place, 0), present)

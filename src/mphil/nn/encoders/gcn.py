@@ -6,8 +6,7 @@ from torch import Tensor, nn
 
 from mphil.graphs.features import Features
 from mphil.nn.encoders.base import register_encoder
-from mphil.nn.encoders.blocks import embed_edges
-from mphil.nn.encoders.layered import Layered
+from mphil.nn.encoders.blocks import Layered, embed_edges
 
 
 class GCNLayer(nn.Module):

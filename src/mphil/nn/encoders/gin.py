@@ -13,13 +13,11 @@ from torch import Tensor, nn
 from mphil.config import EncoderConfig
 from mphil.graphs.features import Features
 from mphil.graphs.store import Batch
-from mphil.nn.dropout import Dropout
 from mphil.nn.encoders.base import message_weight, register_encoder
-from mphil.nn.encoders.blocks import BatchNorm, embed_edges, mlp
+from mphil.nn.encoders.blocks import BatchNorm, Layered, embed_edges, mlp
 from mphil.nn.encoders.fast_gin import fast_gin
-from mphil.nn.encoders.layered import Layered
 from mphil.nn.fast.environments import countable, every_code, number_codes
-from mphil.nn.initial import standard_normal
+from mphil.nn.randomness import Dropout, standard_normal
 
 MOST_KINDS = 1024
 """Combinations of codes up to which all of them are embedded, rather than those of every edge."""

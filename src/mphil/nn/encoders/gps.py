@@ -11,12 +11,11 @@ from torch import Tensor, nn
 from mphil.config import EncoderConfig
 from mphil.graphs.features import Features
 from mphil.graphs.store import Batch
-from mphil.nn.dropout import Dropout
 from mphil.nn.encoders.base import Encoder, message_weight, register_encoder
-from mphil.nn.encoders.blocks import BatchNorm, embed_edges, embed_to_width, mlp
+from mphil.nn.encoders.blocks import BatchNorm, embed_edges, embed_to_width, mlp, pad_by_size
 from mphil.nn.encoders.gat import heads_for
 from mphil.nn.fast.aggregate import aggregate
-from mphil.nn.padding import pad_by_size
+from mphil.nn.randomness import Dropout
 
 
 class AttentionGroup(NamedTuple):

@@ -25,8 +25,7 @@ from mphil.nn.fast.compiling import (
     packaged_file,
     put_in_place,
 )
-from mphil.nn.fast.loops import Loops, MissingFunction
-from mphil.nn.fast.trusted import Untrusted, load_library, open_folder, read_checked
+from mphil.nn.fast.loading import Loops, MissingFunction, Untrusted, load_library, open_folder, read_checked
 
 PRECISIONS = {torch.float32: "float", torch.float64: "double"}
 

@@ -6,8 +6,8 @@ import subprocess
 import pytest
 
 from mphil.errors import IntegrityError, UsageError
-from mphil.model.bundle import signature
-from mphil.model.bundle.signature import SIGNATURE, sign_bundle, verify_bundle
+from mphil.model.bundle import manifest as signature
+from mphil.model.bundle.manifest import SIGNATURE, sign_bundle, verify_bundle
 from tests.bundles import written
 from tests.command import call
 

@@ -4,14 +4,13 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from mphil.chem.descriptors import COUNTS, DESCRIPTORS
+from mphil.chem.describe import COUNTS, DESCRIPTORS
 from mphil.errors import IntegrityError
 from mphil.model.bundle.members import parse_trees, tree_tensors
-from mphil.model.committee.features import MoleculeFeatures
 from mphil.model.committee.fitting import fit_trees, probabilities
-from mphil.model.committee.kinds import TREE_KINDS
+from mphil.model.committee.trees import TREE_KINDS, MoleculeFeatures
 from mphil.model.committee.weights import as_logits, fit_weights
-from mphil.model.product.standing import COMMITTEE, beside_baselines, standing
+from mphil.model.product.joining import COMMITTEE, beside_baselines, standing
 from mphil.task import Task
 
 TASK = Task("regression", 2, "r2", (100.0, -5.0), (20.0, 2.0))

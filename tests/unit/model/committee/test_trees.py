@@ -12,7 +12,7 @@ from sklearn.ensemble import (
 )
 
 from mphil.errors import IntegrityError
-from mphil.model.committee.convert import constant, from_boosting, from_forest
+from mphil.model.committee.fitting import constant, from_boosting, from_forest
 from mphil.model.committee.trees import Trees
 
 RNG = np.random.default_rng(0)

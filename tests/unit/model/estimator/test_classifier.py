@@ -18,7 +18,7 @@ from sklearn.preprocessing import FunctionTransformer
 
 import mphil
 from mphil.model.estimator import InputError, MPHILClassifier, UnreadableRows
-from mphil.training.start import MOLECULES
+from mphil.training.recipe import MOLECULES
 from tests.graphs import random_store
 from tests.products import molecules
 

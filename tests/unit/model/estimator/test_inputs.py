@@ -12,8 +12,7 @@ from sklearn.exceptions import DataConversionWarning
 from torch_geometric.data import Data
 
 from mphil.errors import MphilError
-from mphil.model.estimator.inputs import InputError, read_rows
-from mphil.model.estimator.labels import read_labels
+from mphil.model.estimator.inputs import InputError, read_labels, read_rows
 
 GRAPH = Data(x=torch.ones(2, 1), edge_index=torch.tensor([[0, 1], [1, 0]]))
 

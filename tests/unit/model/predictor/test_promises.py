@@ -10,7 +10,7 @@ import pytest
 from mphil.errors import IntegrityError, UsageError
 from mphil.model.bundle import read_bundle, write_bundle
 from mphil.model.predictor import Predictor, load
-from mphil.model.predictor.promises import NO_SUPPORT, with_coverage
+from mphil.model.predictor.predictions import NO_SUPPORT, with_coverage
 from tests.command import call
 from tests.products import binary_table, make, molecules, rows_of, write_table
 

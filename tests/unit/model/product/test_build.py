@@ -13,7 +13,7 @@ from mphil.model.bundle import read_bundle
 from mphil.model.product import choosing_part, prepare, train_product
 from mphil.model.product.defaults import train_defaults
 from mphil.training.checkpoint import Checkpoints
-from mphil.training.start import MOLECULES
+from mphil.training.recipe import MOLECULES
 from tests.products import TINY, binary_table, make, molecules, rows_of, write_table
 
 

@@ -10,11 +10,11 @@ import pytest
 import mphil
 from mphil.errors import DataError, IntegrityError, UsageError
 from mphil.model.bundle import BundleConfig, read_bundle, write_bundle
-from mphil.model.committee.kinds import TREE_NAMES
+from mphil.model.committee.trees import TREE_NAMES
 from mphil.model.committee.weights import combine
 from mphil.model.product import prepare, train_product
 from mphil.model.product.members import network_configs
-from mphil.model.product.reporting import bundle_chapters
+from mphil.model.product.runs import bundle_chapters
 from mphil.pages.card import card_page
 from mphil.serve.answers import model_facts
 from mphil.serve.service import ModelService

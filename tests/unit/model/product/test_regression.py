@@ -12,8 +12,8 @@ from mphil.model.bundle import read_bundle
 from mphil.model.predictor import Predictor
 from mphil.model.predictor.asking import Outputs
 from mphil.model.product import prepare, train_product
-from mphil.model.product.fitting import fit_trust, measure
-from mphil.model.product.reporting import bundle_chapters
+from mphil.model.product.evaluation import fit_trust, measure
+from mphil.model.product.runs import bundle_chapters
 from mphil.pages.regulatory import regulatory_page
 from mphil.pages.score_charts import scatter_chart
 from mphil.task import Task

@@ -14,12 +14,12 @@ from torch_geometric.utils import softmax
 from mphil.config import EncoderConfig
 from mphil.graphs.features import Features
 from mphil.graphs.store import Batch, GraphStore
-from mphil.nn.dropout import Dropout
 from mphil.nn.encoders import Encoder, blocks, build_encoder
 from mphil.nn.encoders import fast_gin as encoder_module
 from mphil.nn.encoders.blocks import BatchNorm, CodeEmbedding, mlp
 from mphil.nn.fast.library import products_pay, status
 from mphil.nn.fast.linear import thin_linear
+from mphil.nn.randomness import Dropout
 from mphil.nn.readout import readout
 from tests.graphs import random_store, small_encoder, whole
 from tests.unit.nn.oracle import PlainEncoder, parameter_pairs, plain_copy, statistics

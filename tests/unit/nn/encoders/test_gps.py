@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mphil.graphs.store import Batch, pointer
+from mphil.nn.encoders.blocks import pad_by_size
 from mphil.nn.encoders.gps import GlobalAttention, attention_groups
-from mphil.nn.padding import pad_by_size
 
 
 def graphs_of(sizes):
