@@ -52,9 +52,9 @@ def seal_manifest(folder, **changes):
             data = path.read_bytes()
             entries[path.name] = {"sha256": hashlib.sha256(data).hexdigest(), "bytes": len(data)}
     body = {"format": 1, "files": entries} | changes
-    text = bundle_manifest._rendered(body)
+    text = bundle_manifest.render_json(body)
     whole = {**body, "sha256": hashlib.sha256(text).hexdigest()}
-    (folder / "manifest.json").write_bytes(bundle_manifest._rendered(whole))
+    (folder / "manifest.json").write_bytes(bundle_manifest.render_json(whole))
 
 
 def edit(folder, name, change):

@@ -25,7 +25,7 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeR
 
 from mphil.benchmarks.web import Setback, network, open_address
 from mphil.errors import DataError, IntegrityError
-from mphil.files import lock, sync_folder, write_json
+from mphil.files import lock, sha256_of, sync_folder, write_json
 from mphil.limits import MAX_DOWNLOAD_BYTES
 
 _CHUNK = 256 * 1024
@@ -90,12 +90,6 @@ def fetch(
         download.note.unlink(missing_ok=True)
         sync_folder(target.parent)
     return digest
-
-
-def sha256_of(path: Path) -> str:
-    """SHA-256 of a file, in hexadecimal."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 @dataclass

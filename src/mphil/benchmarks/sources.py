@@ -15,8 +15,9 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from mphil.benchmarks.fetch import fetch, sha256_of
+from mphil.benchmarks.fetch import fetch
 from mphil.errors import DataError, IntegrityError
+from mphil.files import sha256_of
 from mphil.registry import Registry
 
 ACCEPT_ANY = "MPHIL_ACCEPT_ANY_DATA"

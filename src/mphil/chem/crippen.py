@@ -44,14 +44,19 @@ def crippen(mols: Sequence[Mol]) -> tuple[Floats, Floats, Floats]:
         sizes.append((len(added), atoms))
     n, (with_hydrogens, without) = len(mols), np.array(sizes, np.int64).reshape(-1, 2).T
     owner = np.repeat(np.arange(n), with_hydrogens)
-    sums = [np.bincount(owner, column, n) for column in _columns(whole)]  # adds in the order of the atoms, as RDKit
+    sums = [_sums(owner, column, n) for column in _columns(whole)]
     owner = np.repeat(np.arange(n), without)
     surfaces = []
     for column, edges in zip(_columns(own), EDGES, strict=True):
         places = len(edges) + 1
         place = owner * places + np.searchsorted(edges, column, side="right")
-        surfaces.append(np.bincount(place, areas, n * places).reshape(n, places))
+        surfaces.append(_sums(place, areas, n * places).reshape(n, places))
     return np.stack(sums, axis=1), surfaces[0], surfaces[1]
+
+
+def _sums(place: npt.NDArray[np.int64], values: npt.ArrayLike, places: int) -> Floats:
+    """(places,) sums of the values there, added in the order of the atoms, as RDKit does."""
+    return np.bincount(place, values, places).astype(np.float64, copy=False)
 
 
 def _columns(pairs: list[tuple[float, float]]) -> Floats:

@@ -107,7 +107,7 @@ def descriptors(mols: Iterable[Mol]) -> npt.NDArray[np.float32]:
         mqn = _matrix(map(rdMolDescriptors.MQNs_, asked), VECTORS["MQN"])
         sums, slogp, smr = crippen(asked)
     properties = np.concatenate([_matrix(alone, len(_ALONE)), sums, mqn[:, [_ROTATABLE]]], axis=1)[:, _ORDER]
-    found = np.concatenate([properties, slogp, smr, peoe, mqn], axis=1)
+    found: npt.NDArray[np.float64] = np.concatenate([properties, slogp, smr, peoe, mqn], axis=1)
     found = np.nan_to_num(found, nan=0.0, posinf=LARGEST, neginf=-LARGEST).clip(-LARGEST, LARGEST)
     return found.astype(np.float32)
 

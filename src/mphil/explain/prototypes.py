@@ -94,10 +94,10 @@ def centres_of(method: Method, training: TrainingMolecules, task: int) -> tuple[
     if callable(bank):
         prototypes: Floats = bank()[task].detach().cpu().double().numpy()
         return prototypes, True
-    units = _unit(training.embeddings)
+    units = unit_vectors(training.embeddings)
     classes = range(method.task.n_classes or LEVELS)
     means = np.stack([units[training.labels == c].sum(0) for c in classes])
-    return _unit(means)[:, None, :], False
+    return unit_vectors(means)[:, None, :], False
 
 
 def neighbourhoods(training: TrainingMolecules, centres: Floats) -> list[Neighbourhood]:
@@ -108,7 +108,7 @@ def neighbourhoods(training: TrainingMolecules, centres: Floats) -> list[Neighbo
         centres: (classes, slots, p) prototypes.
     """
     classes, slots, size = centres.shape
-    similarity = _unit(training.embeddings) @ _unit(centres.reshape(-1, size)).T
+    similarity = unit_vectors(training.embeddings) @ unit_vectors(centres.reshape(-1, size)).T
     owner = similarity.argmax(1) if len(training) else np.zeros(0, np.int64)
     found = []
     for number in range(classes * slots):
@@ -180,7 +180,8 @@ def evenly(count: int, most: int) -> NDArray[np.int64]:
     return np.arange(count) if count <= most else np.arange(most) * count // most
 
 
-def _unit(vectors: Floats) -> Floats:
+def unit_vectors(vectors: Floats) -> Floats:
+    """Vectors of length 1 in the same directions; those of length 0 stay so."""
     length = np.linalg.norm(vectors, axis=-1, keepdims=True)
     unit: Floats = np.divide(vectors, length, out=np.zeros_like(vectors), where=length > 1e-12)
     return unit

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -11,7 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from mphil.errors import DataError, MphilError, UnknownName, UsageError
-from mphil.files import remove_drafts, write_json
+from mphil.files import remove_drafts, sha256_of, write_json
 from mphil.model.predictor import Predictor, load
 from mphil.model.ray_cluster import cluster_address, connected, import_ray
 from mphil.model.screening import screen_file
@@ -124,9 +123,9 @@ def screen_one(
     source, target = Path(path), Path(out) / Path(path).name
     try:
         predictor = _loaded(bundle, digest)
-        before = _sha256(source)
+        before = sha256_of(source)
         found = screen_file(predictor, source, target, column=column, workers=workers)
-        marker = {"bundle": digest, "source": before, "answers": _sha256(target), "rows": found.rows}
+        marker = {"bundle": digest, "source": before, "answers": sha256_of(target), "rows": found.rows}
         write_json(_marker(Path(out), source.name), marker)
     except (MphilError, OSError) as error:
         return {"name": source.name, "error": str(error)}
@@ -139,7 +138,7 @@ def is_done(source: Path, out: Path, digest: str) -> bool:
     try:
         told = json.loads(marker.read_bytes())
         return bool(
-            told["bundle"] == digest and told["answers"] == _sha256(target) and told["source"] == _sha256(source)
+            told["bundle"] == digest and told["answers"] == sha256_of(target) and told["source"] == sha256_of(source)
         )
     except (OSError, ValueError, KeyError, TypeError):
         return False
@@ -175,8 +174,3 @@ def _loaded(bundle: str, digest: str) -> Predictor:
 
 def _marker(out: Path, name: str) -> Path:
     return out / DONE / f"{name}.json"
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -10,7 +10,15 @@ from itertools import pairwise
 from typing import Any
 
 from mphil.pages.card_choices import choices_section
-from mphil.pages.card_sections import errors_section, intervals_section, told_labels, verdict_section, weighted_section
+from mphil.pages.card_sections import (
+    SPACE,
+    errors_section,
+    intervals_section,
+    percent,
+    told_labels,
+    verdict_section,
+    weighted_section,
+)
 from mphil.pages.charts import line_chart
 from mphil.pages.elements import MISSING, listing
 from mphil.pages.score_charts import part_chart
@@ -22,7 +30,6 @@ from mphil.trust.reliability import root
 Values = Mapping[str, Any]
 
 TESTED = ("id_test", "ood_test")
-SPACE = "\N{NO-BREAK SPACE}"
 SHOWN = 12
 """Classes or tasks that are listed one by one."""
 
@@ -248,8 +255,8 @@ def _sets(config: Values, metrics: Values, trust: Values) -> Section:
     rows = []
     for part, found in metrics["trust"]["parts"].items():
         cover = found["coverage"]
-        cells = [_percent(cover["covered"]), _number(cover["size"], 2), _percent(cover["single"])]
-        by_class = [_percent(value) for value in cover["by_class"][:SHOWN]]
+        cells = [percent(cover["covered"]), _number(cover["size"], 2), percent(cover["single"])]
+        by_class = [percent(value) for value in cover["by_class"][:SHOWN]]
         rows.append([PART_NAMES[part], *cells, *by_class])
     header = ["Part", "Covered", "Mean size", "One class", *(f"Class {name}" for name in config["classes"][:SHOWN])]
     text = (
@@ -371,10 +378,6 @@ def _use(config: Values) -> Section:
 
 def _number(value: float | None, digits: int = 3) -> str:
     return MISSING if value is None else f"{value:.{digits}f}"
-
-
-def _percent(value: float | None) -> str:
-    return MISSING if value is None else f"{100 * value:.1f}{SPACE}%"
 
 
 def _share(count: int | None, total: int) -> str:

@@ -130,7 +130,7 @@ def verdict_section(metrics: Values) -> Section | None:
 
 
 def _verdict(word: str, found: Values) -> list[str]:
-    error = _number(found["mean_error"]) if "mean_error" in found else _percent(found["error"])
+    error = _number(found["mean_error"]) if "mean_error" in found else percent(found["error"])
     score = MISSING if found["score"] is None else f"{found['score']:.3f}"
     return [word, f"{found['rows']:,}", f"{found['labels']:,}", error, score]
 
@@ -150,7 +150,7 @@ def _lesson(words: Values) -> str:
         variances = [one["standard_error"] ** 2 for one in (inside, outside)]
     else:
         near, far = (one["error"] for one in (inside, outside))
-        told = f"In domain {_percent(near)} of the answers were wrong, out of domain {_percent(far)}."
+        told = f"In domain {percent(near)} of the answers were wrong, out of domain {percent(far)}."
         variances = [one["error"] * (1 - one["error"]) / one["labels"] for one in (inside, outside)]
     gap, noise = far - near, 2 * sum(variances) ** 0.5  # two standard errors of the difference
     if gap > noise:
@@ -172,11 +172,11 @@ def weighted_section(metrics: Values, trust: Values) -> Section | None:
         rows.append(
             [
                 PART_NAMES[part],
-                _percent(plain["covered"]),
-                _percent(found["covered"]),
+                percent(plain["covered"]),
+                percent(found["covered"]),
                 _two_decimals(plain["size"]),
                 _two_decimals(found["size"]),
-                _percent(found["unsupported"]),
+                percent(found["unsupported"]),
                 f"{found['effective_rows']:.0f}",
             ]
         )
@@ -191,7 +191,7 @@ def weighted_section(metrics: Values, trust: Values) -> Section | None:
     return Section("weighted", "Sets under the shift", [text], tables=[Grid(caption, header, rows)])
 
 
-def _percent(value: float | None) -> str:
+def percent(value: float | None) -> str:
     return MISSING if value is None else f"{100 * value:.1f}{SPACE}%"
 
 

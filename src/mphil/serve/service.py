@@ -19,7 +19,14 @@ from mphil.chem.draw import molecule_svg
 from mphil.errors import UnknownName
 from mphil.explain.atoms import Explanation, atom_scores, explain_molecules, ways
 from mphil.explain.gallery import MARKS, UNKNOWN, NewMolecules
-from mphil.explain.prototypes import Floats, Neighbourhood, TrainingMolecules, centres_of, evenly, neighbourhoods
+from mphil.explain.prototypes import (
+    Neighbourhood,
+    TrainingMolecules,
+    centres_of,
+    evenly,
+    neighbourhoods,
+    unit_vectors,
+)
 from mphil.explain.rows import ExplainedRows, page_classes
 from mphil.limits import MAX_DRAWN_ATOMS, MAX_EXPLAINED_ATOMS, MAX_WAITING_REQUESTS
 from mphil.model.predictor import Molecules, Predictions, Predictor, as_molecules
@@ -96,7 +103,7 @@ class Surroundings:
         if not self.known:
             return []
         directions = self._centres.reshape(-1, self._centres.shape[2])
-        similarity = _unit(directions) @ _unit(embedding.astype(np.float64)[None])[0]
+        similarity = unit_vectors(directions) @ unit_vectors(embedding.astype(np.float64)[None])[0]
         found = []
         for place in np.argsort(-similarity, kind="stable")[:NEAREST].tolist():
             one = self._around[place]
@@ -163,12 +170,6 @@ def _parts(verdicts: Sequence[str]) -> list[tuple[str, str, Mark]]:
 def _short(text: str) -> str:
     """Text short enough to be said."""
     return text if len(text) <= 90 else f"{text[:87]}..."
-
-
-def _unit(vectors: Floats) -> Floats:
-    length = np.linalg.norm(vectors, axis=-1, keepdims=True)
-    unit: Floats = np.divide(vectors, length, out=np.zeros_like(vectors), where=length > 1e-12)
-    return unit
 
 
 TRIAL = "CCO"

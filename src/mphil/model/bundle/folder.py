@@ -46,6 +46,7 @@ from mphil.model.bundle.manifest import (
     REMEDY,
     TRUST,
     read_files,
+    render_json,
     write_files,
 )
 from mphil.model.bundle.members import parse_members, render_members
@@ -77,10 +78,10 @@ def write_bundle(folder: Path, bundle: Bundle) -> None:
         arrays["fingerprints"] = references.fingerprints
     files = {
         MODEL: _rendered_state(bundle.state),
-        CONFIG: _json(bundle.config.model_dump(mode="json")),
-        TRUST: _json(trust_values(bundle.trust)),
+        CONFIG: render_json(bundle.config.model_dump(mode="json")),
+        TRUST: render_json(trust_values(bundle.trust)),
         REFERENCES: render_arrays({name: np.ascontiguousarray(array) for name, array in arrays.items()}),
-        METRICS: _json(dict(bundle.metrics)),
+        METRICS: render_json(dict(bundle.metrics)),
         CARD: bundle.card.encode(),
     }
     if references.smiles is not None:
@@ -361,10 +362,6 @@ def _object(path: Path, data: bytes) -> dict[str, Any]:
     if not isinstance(values, dict):
         raise _unusable(path, "not an object")
     return values
-
-
-def _json(value: Mapping[str, Any]) -> bytes:
-    return json.dumps(value, indent=1, allow_nan=False).encode() + b"\n"
 
 
 def _unusable(path: Path, reason: str) -> IntegrityError:

@@ -85,7 +85,7 @@ def write_files(folder: Path, files: Mapping[str, bytes]) -> None:
     with replace_folder(folder) as draft:
         for name, data in files.items():
             (draft / name).write_bytes(data)
-        (draft / MANIFEST).write_bytes(_rendered({**body, "sha256": _sha256(_rendered(body))}))
+        (draft / MANIFEST).write_bytes(render_json({**body, "sha256": _sha256(render_json(body))}))
 
 
 def read_files(folder: Path) -> tuple[dict[str, bytes], str]:
@@ -134,7 +134,7 @@ def _read_all(folder: Path, handle: int) -> tuple[dict[str, bytes], str]:
 def _tied(files: Mapping[str, bytes]) -> bytes:
     """The config with the checksums of all other files."""
     parts = {name: _sha256(data) for name, data in sorted(files.items()) if name != CONFIG}
-    return _rendered({**json.loads(files[CONFIG]), PARTS: parts})
+    return render_json({**json.loads(files[CONFIG]), PARTS: parts})
 
 
 def _check_tied(folder: Path, config: bytes, manifest: _Manifest) -> None:
@@ -230,7 +230,7 @@ def _read_manifest(folder: Path, handle: int) -> _Manifest:
     except (ValidationError, TypeError):
         raise IntegrityError(f"{path} is not the manifest of a bundle; {REMEDY}") from None
     body = {name: value for name, value in values.items() if name != "sha256"}
-    if _sha256(_rendered(body)) != manifest.sha256 or _rendered(values) != text:
+    if _sha256(render_json(body)) != manifest.sha256 or render_json(values) != text:
         raise IntegrityError(f"{path} does not match its checksum; {REMEDY}")
     return manifest
 
@@ -241,7 +241,8 @@ def _limit(name: str) -> int:
     return MAX_BUNDLE_SETTINGS_BYTES if name in SETTINGS else MAX_BUNDLE_TEXT_BYTES
 
 
-def _rendered(value: Mapping[str, Any]) -> bytes:
+def render_json(value: Mapping[str, Any]) -> bytes:
+    """The bytes of a file of a bundle: always the same for the same values."""
     return json.dumps(value, indent=1, allow_nan=False).encode() + b"\n"
 
 
