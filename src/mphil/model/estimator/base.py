@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from inspect import signature
 from pathlib import Path
 from typing import Any, Self, get_args
 
@@ -130,10 +131,21 @@ class GraphEstimator(BaseEstimator):  # type: ignore[misc]
             raise InputError(f"seed={self.seed!r}: use a whole number from 0 on")
         if self.members:
             check_members(self.members)
-            if self.method in TREE_KINDS:
-                raise InputError(f"members={self.members!r} is about networks, and {self.method} is trees alone; use 0")
+        if self.method in TREE_KINDS:
+            self._check_no_network()
         if not 0 < self.validation <= 0.5:
             raise InputError(f"validation={self.validation!r}: hold out more than 0 and at most 0.5")
+
+    def _check_no_network(self) -> None:
+        """Refuse settings of networks that a method of trees would ignore."""
+        names = ("members", "epochs", "batch_size", "lr", "weight_decay", "patience", "start")
+        defaults = signature(type(self).__init__).parameters
+        for name in (*names, "encoder", "layers", "width", "dropout", "readout"):
+            value, default = getattr(self, name), defaults[name].default
+            if value != default:
+                raise InputError(
+                    f"{name}={value!r} is about networks, and {self.method} is trees alone; leave it at {default!r}"
+                )
 
     def _train(self, prepared: Prepared) -> tuple[Run | None, Trained | None]:
         """The run of the first network, if there is one, and all models, if one network is not all."""

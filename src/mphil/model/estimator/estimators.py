@@ -23,7 +23,7 @@ class MPHILClassifier(ClassifierMixin, GraphEstimator):  # type: ignore[misc]
     of 0 and 1 that are learned together, with NaN where a label is missing.
 
     Inside `fit` a share of the rows is held out: half of it are whole domains (groups, or scaffolds of molecules, or
-    sizes of graphs), on which the epoch is chosen; the other half is drawn at random, and calibrates probabilities.
+    sizes of graphs), on which the epoch is chosen; the other half is drawn at random. Both calibrate probabilities.
     The same rows, labels, settings and seed give the same model.
 
     Args:

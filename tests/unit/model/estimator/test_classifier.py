@@ -290,5 +290,6 @@ def test_trees_alone(method):
     model = MPHILClassifier(method).fit(SMILES, ACTIVE)
     assert model.history_ == []
     assert model.score(SMILES, ACTIVE) > 0.9
-    with pytest.raises(InputError, match=f"members=2 is about networks, and {method} is trees alone; use 0"):
-        clone(model).set_params(members=2).fit(SMILES, ACTIVE)
+    for setting, default in (({"members": 2}, 0), ({"lr": 0.1}, None), ({"width": 64}, 128)):
+        with pytest.raises(InputError, match=f"is about networks, and {method} is trees alone; leave it at {default}"):
+            clone(model).set_params(**setting).fit(SMILES, ACTIVE)
