@@ -19,7 +19,7 @@ from mphil.graphs.split import Split
 from mphil.methods.base import METHODS, build_method
 from mphil.task import Kind
 from mphil.training.callbacks import Callback
-from mphil.training.process import SharedCheckpoints, joined
+from mphil.training.distributed import SharedCheckpoints, joined
 from mphil.training.trainer import Trainer
 from tests.command import PATIENCE
 from tests.graphs import TASKS, random_store, small_encoder

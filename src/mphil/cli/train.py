@@ -180,8 +180,8 @@ def _train_file(
     from mphil.model.product import prepare, train_product
     from mphil.model.product.defaults import METHOD
     from mphil.nn.threads import usable_cores
+    from mphil.training.distributed import launched
     from mphil.training.place import check_free
-    from mphil.training.process import launched
 
     if launched():
         raise UsageError("several processes can share a benchmark; train on a file of your own with one process")
@@ -291,7 +291,7 @@ def _execute(settings: Any, data: Any, folder: Path, *, resume: bool, json: bool
     from mphil.model.committee.trees import is_tree_kind
     from mphil.model.product.runs import write_run_bundle
     from mphil.model.product.tree_runs import execute_trees
-    from mphil.training.process import is_first
+    from mphil.training.distributed import is_first
     from mphil.training.run import execute
 
     carry_out = execute_trees if is_tree_kind(settings.method.name) else execute

@@ -26,9 +26,10 @@ from mphil.provenance import NUMERICS, code_digest, machine, versions
 from mphil.registry import Plugin
 from mphil.training.callbacks import Callback, FileLog, check_loggers, open_logger, training_bar
 from mphil.training.checkpoint import Checkpoints
+from mphil.training.distributed import SharedCheckpoints, check_parallel, joined
 from mphil.training.metrics import last_scores, score_parts
 from mphil.training.plugged import check_plugins, needed_plugins
-from mphil.training.process import SharedCheckpoints, check_parallel, joined, lock_run
+from mphil.training.process import lock_run
 from mphil.training.recipe import start_digest, start_from
 from mphil.training.settings import Wanted, merge, resolve
 from mphil.training.trainable import check_accumulation, check_needs, check_trainable, notes

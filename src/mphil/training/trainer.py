@@ -26,8 +26,9 @@ from mphil.nn import world
 from mphil.nn.threads import loop_threads, one_thread, shared_loops
 from mphil.training.callbacks import Callback
 from mphil.training.checkpoint import Checkpoints, Position, flatten_optimizer, restore_optimizer
+from mphil.training.distributed import local_device
 from mphil.training.metrics import best_epoch, score_parts
-from mphil.training.process import Interrupt, kept_memory, local_device
+from mphil.training.process import Interrupt, kept_memory
 from mphil.training.recipe import BATCHES, Average, learning_rate_factor, put_back, renormalise
 from mphil.training.trainable import check_accumulation, check_trainable
 

@@ -130,7 +130,7 @@ class TestTrain:
         assert f"{option[0]} goes with a file of your own" in ended.err
 
     def test_several_processes(self, tmp_path, monkeypatch):
-        monkeypatch.setattr("mphil.training.process.launched", lambda: True)
+        monkeypatch.setattr("mphil.training.distributed.launched", lambda: True)
         ended = call("train", binary_table(tmp_path / "a.csv"), "--out", tmp_path / "out")
         assert ended.code == 2
         assert "with one process" in ended.err

@@ -15,11 +15,11 @@ from mphil.methods.base import METHODS
 from mphil.nn import world
 from mphil.nn.encoders.blocks import BatchNorm
 from mphil.nn.losses import masked_mean
-from mphil.training import process
+from mphil.training import distributed
 from mphil.training import trainer as trainer_module
 from mphil.training.callbacks import Callback
 from mphil.training.checkpoint import Checkpoints
-from mphil.training.process import check_parallel, joined, local_device
+from mphil.training.distributed import check_parallel, joined, local_device
 from mphil.training.run import execute
 
 RELEASE = dict(METHODS["mphil"].presets["release"]) | {"projection": 5}
@@ -357,4 +357,4 @@ class TestStart:
         monkeypatch.setenv("LOCAL_RANK", "1")
         assert [local_device(device) for device in ("cpu", "cuda", "cuda:3")] == ["cpu", "cuda:1", "cuda:3"]
         monkeypatch.delenv("LOCAL_RANK")
-        assert process.local_device("cuda") == "cuda"
+        assert distributed.local_device("cuda") == "cuda"

@@ -30,8 +30,8 @@ from mphil.pages.template import Section
 from mphil.tables.graph_folders import survey_graphs
 from mphil.tables.pool import run as read_molecules
 from mphil.tables.write import open_writer
+from mphil.training.distributed import is_first
 from mphil.training.metrics import score
-from mphil.training.process import is_first
 from mphil.training.run import Run
 from mphil.training.run import train as train_run
 

@@ -27,8 +27,8 @@ from mphil.model.committee.weights import as_logits
 from mphil.model.product.members import BASELINE, Trained, train_trees
 from mphil.nn.fast.library import path_taken
 from mphil.task import Task
+from mphil.training.distributed import launched
 from mphil.training.metrics import score
-from mphil.training.process import launched
 from mphil.training.run import fingerprint, open_folder, origin
 from mphil.training.settings import Wanted, resolve
 from mphil.training.trainable import check_labels

@@ -43,14 +43,15 @@ def assert_equal(one, other, rows=slice(None), tolerance=1e-5):
 
 class TestAnswers:
     def test_against_the_written_out_way(self, product, predictor):
-        """Canonical SMILES, features, the run's own weights, temperature, thresholds: step by step."""
+        """Canonical SMILES, features, the run's own weights, calibration, thresholds: step by step."""
         smiles = [Chem.CanonSmiles(one.partition(".")[0]) for one in molecules()[:30]]
         answers = predictor.predict(molecules()[:30])
         store, _ = molecule_store(smiles, None)
         method, trust = product.run.method, product.bundle.trust
         batches = Loader(store, torch.arange(len(store)), 7)
         logits = predict_logits(method, batches).double().numpy()[:, 0]
-        chance = 1 / (1 + np.exp(-logits / trust.calibration.temperatures[0]))
+        (temperature,), (offset,) = trust.calibration.temperatures, trust.calibration.offsets
+        chance = 1 / (1 + np.exp(-logits / temperature - offset))
         np.testing.assert_allclose(answers.probability[:, 0], chance, atol=1e-6)
         assert answers.prediction[:, 0].tolist() == [int(value > 0.5) for value in chance]
         limits = [np.inf if limit is None else limit for limit in trust.conformal.thresholds[0]]
