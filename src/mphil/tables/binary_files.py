@@ -18,6 +18,7 @@ from typing import Any, BinaryIO
 from xml.etree.ElementTree import ParseError
 
 from mphil.errors import DataError, UnknownName
+from mphil.tables.cells import is_molecule
 from mphil.tables.delimited import Record, open_bytes
 
 MOST_BYTES = 1_000_000_000
@@ -96,22 +97,13 @@ def find_sheet(path: Path, wanted: str = "") -> tuple[str, list[str]]:
             rows = (row for _, row in _rows(path, book, sheet.title) if any(cell is not None for cell in row))
             if first := list(itertools.islice(rows, LOOKED)):
                 filled.append(sheet.title)
-                if len(names) == 1 or any(_is_molecule(cell) for row in first for cell in row):
+                if len(names) == 1 or any(isinstance(cell, str) and is_molecule(cell) for row in first for cell in row):
                     filled = [sheet.title]
                     break
         if filled:
             return filled[0], [name for name in names if name != filled[0]]
     empty = f"sheet {wanted!r} of the workbook is" if wanted else "all sheets of the workbook are"
     raise DataError(f"{path}: {empty} empty")
-
-
-def _is_molecule(cell: object) -> bool:
-    from mphil.chem.parse import SmilesError, parse_smiles
-
-    try:
-        return isinstance(cell, str) and len(cell) >= 3 and parse_smiles(cell).GetNumAtoms() >= 3
-    except SmilesError:
-        return False
 
 
 def xlsx_records(path: Path, sheet: str) -> Iterator[Record]:

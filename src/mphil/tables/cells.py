@@ -45,6 +45,21 @@ def is_missing(cell: str) -> bool:
     return cell.strip().lower() in _MISSING
 
 
+def is_molecule(cell: str) -> bool:
+    """Whether a cell can only be a molecule: no column or sheet is called CCO by chance, but one may be called C or NO.
+
+    Example:
+        >>> [is_molecule(cell) for cell in ("CCO", "NO", "smiles")]
+        [True, False, False]
+    """
+    from mphil.chem.parse import SmilesError, parse_smiles
+
+    try:
+        return len(cell) >= 3 and parse_smiles(cell).GetNumAtoms() >= 3
+    except SmilesError:
+        return False
+
+
 def as_number(cell: str) -> float | None:
     """The number a cell holds; none for text, infinity or what is missing."""
     text = cell.strip()

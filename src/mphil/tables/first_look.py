@@ -42,8 +42,9 @@ def first_look(
     """
     table = open_table(path, sheet=sheet or "")
     roles = find_roles(table, smiles=smiles, targets=targets, id=id)
-    chunk = next(table.chunks(SAMPLE, columns=roles.targets or [roles.smiles]), None)
-    if not whole or chunk is None or len(chunk) == SAMPLE:
+    chunks = table.chunks(SAMPLE, columns=roles.targets or [roles.smiles])
+    chunk = next(chunks, None)
+    if not whole or chunk is None or next(chunks, None) is not None:  # a chunk of long rows has fewer of them
         return
     if len(chunk) < LEAST_ROWS:
         raise too_few(path, f"{len(chunk):,} rows")

@@ -11,6 +11,7 @@ from typing import Literal
 from mphil.chem.row_issue import RowIssue
 from mphil.errors import DataError, UnknownName, UsageError
 from mphil.tables.binary_files import column_texts, is_workbook, parquet_file
+from mphil.tables.cells import is_molecule
 from mphil.tables.delimited import (
     Lines,
     Record,
@@ -200,7 +201,7 @@ def _open_delimited(path: Path, encoding: str, head: bytes, suffix: str) -> Tabl
         )
     if len(first.cells) > MOST_COLUMNS:
         raise DataError(f"{path}: {len(first.cells):,} columns, at most {MOST_COLUMNS:,} are read")
-    header = not any(_is_molecule(cell) for cell in first.cells)
+    header = not any(is_molecule(cell) for cell in first.cells)
     columns, notes = unique_names(first.cells if header else [""] * len(first.cells))
     if not header:
         notes = ("there is no header: the first row already holds a molecule",)
@@ -211,16 +212,6 @@ def _open_delimited(path: Path, encoding: str, head: bytes, suffix: str) -> Tabl
         notes = (*notes, f"text is {encoding.upper()}")
     fields = tuple(first.cells) if header else ()
     return Table(path, "delimited", columns, notes, encoding, delimiter, header, fields)
-
-
-def _is_molecule(cell: str) -> bool:
-    """Whether a cell of the first row is data: no column is called CCO by chance, but one may be called C or NO."""
-    from mphil.chem.parse import parse_smiles
-
-    try:
-        return len(cell) >= 3 and parse_smiles(cell).GetNumAtoms() >= 3
-    except DataError:
-        return False
 
 
 def _open_sdf(path: Path, encoding: str) -> Table:
@@ -307,7 +298,7 @@ def _open_xlsx(path: Path, wanted: str) -> Table:
         cells = cells[:-1]
     if len(cells) > MOST_COLUMNS:
         raise DataError(f"{path}: {len(cells):,} columns, at most {MOST_COLUMNS:,} are read")
-    header = not any(_is_molecule(cell) for cell in cells)
+    header = not any(is_molecule(cell) for cell in cells)
     columns, notes = unique_names(cells if header else [""] * len(cells))
     if not header:
         notes = ("there is no header: the first row already holds a molecule",)

@@ -47,8 +47,15 @@ def test_no_such_column(tmp_path, told):
 
 
 def test_long_tables_are_judged_later(tmp_path, monkeypatch):
-    monkeypatch.setattr("mphil.tables.first_look.SAMPLE", 60)
+    monkeypatch.setattr("mphil.tables.first_look.SAMPLE", 59)
     first_look(table(tmp_path, ["ja"]), targets=["hit"])
+
+
+def test_a_table_of_long_rows_is_not_judged_by_its_first_chunk(tmp_path, monkeypatch):
+    monkeypatch.setattr("mphil.tables.read.CHARACTERS", 1_000)
+    labels = ["ja"] * 40 + ["nein"] * 20
+    path = write_table(tmp_path / "a.csv", {"smiles": SMILES[:60], "hit": labels, "note": ["x" * 100] * 60})
+    first_look(path, targets=["hit"])
 
 
 def test_torch_is_not_imported():

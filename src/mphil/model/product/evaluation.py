@@ -169,7 +169,7 @@ def _of_classes(trust: Trust, said: Outputs, y: Floats, task: Task) -> dict[str,
 
 
 def _rarest(y: Floats, task: Task) -> int:
-    """Floats of the rarest class in any task."""
+    """Labels of the rarest class in any task."""
     return min(int((column == c).sum()) for column in y.T for c in range(task.n_classes))
 
 

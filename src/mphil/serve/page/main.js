@@ -171,7 +171,7 @@ function render() {
   byId("map-section").hidden = !drawn;
   byId("map-text").textContent = `${plural(drawn, "molecule")} of the table above among training molecules, placed by the `
     + `direction of the embedding; stars are ${model.prototypes ? "prototypes" : "the mean directions of the classes or levels"}. `
-    + "Point at a sign to see the molecule; drag or use the arrow keys to turn.";
+    + "Hover over a point, or tap it, to see the molecule; drag or use the arrow keys to turn.";
   if (drawn) byId("map").contentWindow.location.replace(mapAddress(job.id, page.page, target));
 }
 
