@@ -452,7 +452,8 @@ def tool() -> str:
         "Calibration error of the committee on test parts in ten bins, of all tables. On a few hundred rows it would "
         "not be 0 if every probability were true: what it would be then is in the next column. The debiased error is "
         "the root of the mean square gap less what chance adds to it ([how](../explanation/trust.md#probabilities)); a "
-        "root mean square is never below the mean gap it belongs to.\n",
+        "root mean square is never below the mean gap it belongs to. Rows of a temperature are from records made "
+        "before `platt` was the default.\n",
         tool_calibration() + "\n",
         "Records: [product.jsonl](../../benchmarks/results/product.jsonl), each with its command, seed, versions, "
         "machine and state of the code.\n\n    python benchmarks/product.py\n    python benchmarks/committee.py\n"
@@ -598,7 +599,7 @@ BUNDLE_FILES = {
     "trust.json": "calibration, conformal thresholds or intervals, bands; below",
     "references.safetensors": "the training graphs; below",
     "references.csv.gz": "SMILES and names of the training molecules",
-    "held_out.safetensors": "the rows that `trust.json` was fitted on",
+    "held_out.safetensors": "the rows that conformal thresholds and bands were fitted on",
     "metrics.json": "scores, for people and machines",
     "card.html": "the page that describes the model",
 }

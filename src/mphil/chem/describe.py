@@ -78,9 +78,11 @@ FEATURES_NAME = f"morgan-counts-{RADIUS}-{COUNTS}+rdkit-{DESCRIPTORS}/1"
 _COUNTS_GENERATOR = GetMorganGenerator(radius=RADIUS, fpSize=COUNTS)
 _SHARED = ("CrippenClogP", "CrippenMR", "NumRotatableBonds")
 _ALONE = tuple(name for name in PROPERTIES if name not in _SHARED)
-"""Properties that come with others, and those that do not; the rotatable bonds are in this place of the MQN."""
+"""Properties that are found together with other descriptors, and those that are not."""
 
 _ROTATABLE = 18
+"""Place of the rotatable bonds in the MQN."""
+
 _CALCULATOR = rdMolDescriptors.Properties(_ALONE)
 _ORDER = [(*_ALONE, *_SHARED).index(name) for name in PROPERTIES]
 

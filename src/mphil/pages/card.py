@@ -9,9 +9,10 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
-from mphil.pages.card_choices import choices_section
+from mphil.pages.card_choices import choices_section, networks
 from mphil.pages.card_sections import (
     SPACE,
+    calibrated_on,
     errors_section,
     intervals_section,
     percent,
@@ -84,12 +85,6 @@ def _is_regression(config: Values) -> bool:
     return bool(config["task"]["kind"] == "regression")
 
 
-def _trees_alone(config: Values) -> bool:
-    """Whether no network answers."""
-    committee = config.get("committee") or {}
-    return bool(committee) and all(one["kind"] != "network" for one in committee["members"])
-
-
 def _tested(metrics: Values) -> bool:
     """Whether there was a test part to measure anything on."""
     return bool(metrics["trust"]["parts"])
@@ -133,8 +128,8 @@ def _untested(config: Values, trust: Values) -> Section:
     if _is_regression(config):
         unknown, fitted = "how often its intervals hold the true number", "Intervals"
     else:
-        unknown = "how true its probabilities and how often its sets hold the true class"
-        fitted = "Probabilities, sets"
+        unknown = "how far its probabilities can be trusted and how often its sets hold the true class"
+        fitted = f"Probabilities were calibrated on {calibrated_on(trust)}; sets"
     text = (
         f"All {_noun(config)} went into training and validation. How good the model is, {unknown} is not known from "
         "this file: score it on rows it has not seen, such as in a cross-validation. "
@@ -227,10 +222,9 @@ def _probabilities(metrics: Values, trust: Values) -> Section:
         show=lambda value: f"{value:.0f}",
         size=(400, 280),
     )
-    fitted_on = [PART_NAMES[part] for part in trust.get("calibrated_on") or [trust["fitted_on"]]]
     header = ["Part", "ECE before", "ECE after", "debiased, after", "log loss before", "log loss after"]
     text = (
-        f"Probabilities were calibrated by {trust['calibration']['method']} on {listing(fitted_on)}. "
+        f"Probabilities were calibrated by {trust['calibration']['method']} on {calibrated_on(trust)}. "
         f"A calibrated 70{SPACE}% comes true seven times in ten; the lines should follow the ideal one. Points with "
         "few predictions jump about, and so the mean gap (ECE) is above 0 even for true probabilities; from the "
         "debiased one, a root mean square gap, what chance adds is taken away."
@@ -353,7 +347,7 @@ def _making(config: Values, metrics: Values, weights: str) -> Section:
     args = ", ".join(f"{key}={value}" for key, value in config["method"]["args"].items()) or "none"
     encoder = config["encoder"]
     versions = ", ".join(f"{name} {value}" for name, value in config["versions"].items())
-    if _trees_alone(config):
+    if not networks(config):
         facts = [("Method", config["method"]["name"]), ("Seed", str(config["seed"])), ("Versions", versions)]
         return Section("making", "How it was made", facts=facts)
     entries = [

@@ -27,15 +27,15 @@ def choices_section(config: Values) -> Section | None:
     if "duplicates" not in data:
         return None
     facts = [("Answer", _answer(config)), ("Split", _split(data)), ("Models", _models(config))]
-    if _networks(config):
+    if networks(config):
         facts += [("Epoch", _epoch(config)), ("Training", _training(config))]
     if config["molecules"]:
         facts += [("Molecules", _molecules(config["molecules"])), ("Contradicting rows", _duplicates(config))]
     return Section("choices", "What was chosen, and why", facts=facts)
 
 
-def _networks(config: Values) -> int:
-    """Networks that answer."""
+def networks(config: Values) -> int:
+    """How many networks answer; 0 when trees answer alone."""
     committee = config.get("committee")
     return sum(one["kind"] == "network" for one in committee["members"]) if committee else 1
 
@@ -55,14 +55,15 @@ def _split(data: Values) -> str:
 
 
 def _models(config: Values) -> str:
-    networks, committee = _networks(config), config.get("committee")
+    committee = config.get("committee")
     if not committee:
         return f"one network, {config['method']['name']}, as --fast says; without it, a committee"
     members = committee["members"]
     if len(members) == 1:
         return f"{members[0]['name']}, as --method says; without it, a committee"
-    trees = len(members) - networks
-    told = f"{networks} network{'s' if networks > 1 else ''}"
+    count = networks(config)
+    trees = len(members) - count
+    told = f"{count} network{'s' if count > 1 else ''}"
     told += f" and {trees} ensembles of trees" if trees else ""
     return f"{told}, since models of several kinds make different mistakes; --members, --method and --fast change it"
 

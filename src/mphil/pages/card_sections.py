@@ -6,18 +6,23 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mphil.pages.charts import bar_chart
-from mphil.pages.elements import MISSING
+from mphil.pages.elements import MISSING, listing
 from mphil.pages.score_charts import scatter_chart
 from mphil.pages.template import Grid, Section
 from mphil.pages.view import METRIC_NAMES, PART_NAMES
+from mphil.task import MEASURES
 
 Values = Mapping[str, Any]
 
-MEASURES = ("rmse", "mae", "r2", "spearman")
 COLOURS = ("blue", "vermillion")
 SPACE = "\N{NO-BREAK SPACE}"
 SHOWN = 12
 """Targets that are listed one by one."""
+
+
+def calibrated_on(trust: Values) -> str:
+    """The parts that probabilities were calibrated on, in words; older bundles name the one for everything."""
+    return listing([PART_NAMES.get(part, MISSING) for part in trust.get("calibrated_on") or [trust["fitted_on"]]])
 
 
 def errors_section(config: Values, metrics: Values) -> Section:
@@ -28,7 +33,7 @@ def errors_section(config: Values, metrics: Values) -> Section:
         for task, target in enumerate(targets[:SHOWN])
         for part, found in parts.items()
     ]
-    header = ["Target", "Part", *(METRIC_NAMES[name] for name in MEASURES)]  # type: ignore[index]
+    header = ["Target", "Part", *(METRIC_NAMES[name] for name in MEASURES)]
     points = {PART_NAMES[part]: found["points"][0] for part, found in parts.items()}
     beside = scatter_chart(
         {name: (measured, predicted) for name, (measured, predicted) in points.items()},

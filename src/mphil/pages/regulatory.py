@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mphil.pages.card import SCORE_NAMES
-from mphil.pages.card_sections import told_labels
+from mphil.pages.card_sections import calibrated_on, told_labels
 from mphil.pages.elements import MISSING, listing
 from mphil.pages.template import Grid, Section, page
 from mphil.pages.view import METRIC_NAMES, PART_NAMES
@@ -186,13 +186,11 @@ def _domain(metrics: Values, trust: Values) -> Section:
 def _internal(config: Values, metrics: Values, trust: Values, fit: float | None) -> Section:
     kind = _metric(metrics)
     parts, calibration = _data(config, "parts", {}), trust["calibration"]["method"]
-    named = trust.get("calibrated_on") or [trust["fitted_on"]]
-    calibrated_on = [PART_NAMES.get(part, MISSING) for part in named]
     fields = [
         ("5.1 Training set", f"{parts.get('train', 0):,} rows, kept in the bundle with their labels"),
         ("5.2 Split", f"{_data(config, 'split')}; checksum of the parts {_data(config, 'split_digest')}"),
         ("5.3 Goodness-of-fit", OPEN if fit is None else f"{kind} {fit:.3f} on the training rows"),
-        ("5.4 Robustness: calibration", f"{calibration}, fitted on {listing(calibrated_on)}")
+        ("5.4 Robustness: calibration", f"{calibration}, fitted on {calibrated_on(trust)}")
         if config["classes"]
         else ("5.4 Robustness: intervals", f"fitted on {PART_NAMES.get(trust['fitted_on'], MISSING)}"),
         ("5.5 Robustness: repeated splits, leave-many-out, permuted labels", OPEN),

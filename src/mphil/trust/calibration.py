@@ -26,8 +26,8 @@ HOW: tuple[How, ...] = get_args(How)
 TEMPERATURES = (0.01, 100.0)
 """The range in which a temperature is looked for."""
 PRIOR = 0.2
-"""Standard deviation, before a label is seen, of the slope around 1 and of the offset around 0 in Platt's scaling: chosen
-on validation parts by benchmarks/calibration.py."""
+"""Standard deviation, before a label is seen, of the slope around 1 and of the offset around 0 in Platt's scaling;
+chosen on validation parts by benchmarks/calibration.py."""
 _ROUNDS = 60
 _SEVERAL = "platt calibrates yes-or-no tasks, not several classes; use temperature"
 

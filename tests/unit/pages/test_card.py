@@ -98,3 +98,12 @@ def test_many_classes_and_many_tasks(values):
     config["targets"] = [f"task {n}" for n in range(30)]
     config["data"]["labels"] = {part: [{"0": 1}] * 30 for part in config["data"]["labels"]}
     assert "predicts 30 targets" in text_of(card_page(config, metrics, trust, weights))
+
+
+def test_without_a_test_part_it_says_which_parts_calibrated(values):
+    config, metrics, trust, weights = values
+    metrics["trust"] = {"parts": {}, "histogram": metrics["trust"]["histogram"]}
+    text = text_of(card_page(config, metrics, {**trust, "calibrated_on": ["id_val", "ood_val"]}, weights))
+    assert "Probabilities were calibrated on ID validation and OOD validation; sets and bands were fitted on ID" in text
+    older = text_of(card_page(config, metrics, {**trust, "calibrated_on": []}, weights))
+    assert "Probabilities were calibrated on ID validation; sets" in older

@@ -28,7 +28,7 @@ from mphil.trust.ood import Bands
 
 @dataclass(frozen=True, eq=False)
 class HeldOut:
-    """The n rows that calibration, sets and bands were fitted on.
+    """The n rows that sets and bands were fitted on.
 
     Attributes:
         probability: (n, outputs) calibrated, of the classes, or of the positive label of each task.
@@ -286,7 +286,7 @@ class Bundle:
         card: the page that describes it, HTML.
         path: the folder it was read from, or None.
         digest: checksum of its manifest, which names it; empty when it was not read from a folder.
-        held_out: the rows that `trust` was fitted on; None when the bundle keeps none.
+        held_out: the rows that sets and bands were fitted on; None when the bundle keeps none.
         networks: weights by name of the further networks of a committee, by the name of the member.
         trees: an ensemble for each task, by the name of the member.
     """

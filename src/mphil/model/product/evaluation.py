@@ -23,39 +23,6 @@ from mphil.trust.reliability import expected_calibration_error, log_loss, reliab
 from mphil.trust.shift import DensityRatio, effective_size, fingerprint_features, weighted_sets
 from mphil.trust.values import class_probabilities
 
-POINTS = 300
-"""Graphs of a part that the card draws, evenly spaced when there are more."""
-
-Floats = NDArray[np.float64]
-
-
-def errors_of(trust: Trust, said: Outputs, y: Floats, task: Task) -> dict[str, Any]:
-    """Metrics of every task, coverage of the intervals, and pairs of measured and predicted numbers.
-
-    Args:
-        trust: what was fitted on held-out graphs.
-        said: what the model says about n graphs.
-        y: (n, tasks) measured, NaN = missing.
-        task: what is asked.
-
-    Returns:
-        Plain values, for JSON.
-    """
-    predicted = task.to_units(said.logits)
-    found: dict[str, list[float | None]] = {name: [] for name in REGRESSION_METRICS}
-    points = []
-    for values, measured in zip(predicted.T, y.T, strict=True):
-        known = np.flatnonzero(~np.isnan(measured))
-        for name, metric in REGRESSION_METRICS.items():
-            found[name].append(metric(values[known], measured[known]))
-        shown = known[np.unique(np.linspace(0, len(known) - 1, min(POINTS, len(known))).astype(np.int64))]
-        points.append([measured[shown].tolist(), values[shown].tolist()])
-    covered = None
-    if trust.intervals is not None:
-        covered = asdict(trust.intervals.coverage(predicted, y, said.spread_in_units(task)))
-    return {"errors": found, "coverage": covered, "points": points}
-
-
 ALPHA = 0.1
 """Share of true classes that a conformal set may miss."""
 
@@ -64,6 +31,12 @@ ENOUGH = 20
 
 BINS = 16
 """Of the histogram of scores."""
+
+POINTS = 300
+"""Graphs of a part that the card draws, evenly spaced when there are more."""
+
+Floats = NDArray[np.float64]
+Bytes = NDArray[np.uint8]
 
 
 def fit_trust(
@@ -150,6 +123,33 @@ def measure(
     return found
 
 
+def errors_of(trust: Trust, said: Outputs, y: Floats, task: Task) -> dict[str, Any]:
+    """Metrics of every task, coverage of the intervals, and pairs of measured and predicted numbers.
+
+    Args:
+        trust: what was fitted on held-out graphs.
+        said: what the model says about n graphs.
+        y: (n, tasks) measured, NaN = missing.
+        task: what is asked.
+
+    Returns:
+        Plain values, for JSON.
+    """
+    predicted = task.to_units(said.logits)
+    found: dict[str, list[float | None]] = {name: [] for name in REGRESSION_METRICS}
+    points = []
+    for values, measured in zip(predicted.T, y.T, strict=True):
+        known = np.flatnonzero(~np.isnan(measured))
+        for name, metric in REGRESSION_METRICS.items():
+            found[name].append(metric(values[known], measured[known]))
+        shown = known[np.unique(np.linspace(0, len(known) - 1, min(POINTS, len(known))).astype(np.int64))]
+        points.append([measured[shown].tolist(), values[shown].tolist()])
+    covered = None
+    if trust.intervals is not None:
+        covered = asdict(trust.intervals.coverage(predicted, y, said.spread_in_units(task)))
+    return {"errors": found, "coverage": covered, "points": points}
+
+
 def _of_classes(trust: Trust, said: Outputs, y: Floats, task: Task) -> dict[str, Any]:
     """Calibration, coverage and reliability on a test part."""
     own = Calibration("none", task.kind, task.n_outputs)
@@ -192,9 +192,6 @@ def _histogram(scores: Mapping[str, NDArray[np.float64]]) -> dict[str, Any]:
 
 def _plain(values: NDArray[np.float64]) -> list[float | None]:
     return [None if math.isnan(value) else value for value in values.tolist()]
-
-
-Bytes = NDArray[np.uint8]
 
 
 def verdict_worth(verdicts: NDArray[np.str_], probability: Floats, y: Floats, task: Task) -> dict[str, Any]:

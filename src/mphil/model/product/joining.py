@@ -58,7 +58,7 @@ def beside_baselines(scores: Mapping[str, Mapping[str, float | None]], task: Tas
     side, gap = "below" if task.lower_is_better else "above", abs(known[best] - known[second])
     told = f"best on ood-test: {best} ({known[best]:.3f}), {gap:.3f} {side} {second} ({known[second]:.3f})"
     if not ahead:
-        told += f"; the bundle holds {own}, and without --fast models of both kinds answer together"
+        told += f"; the bundle holds {own}, and without --fast several models answer together"
     return {"part": part, "best": best, "second": second, "difference": gap, "sentence": told}
 
 
