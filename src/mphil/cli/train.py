@@ -239,8 +239,9 @@ def _print_product(product: Any) -> None:
     for what, why in metrics["left_out"].items():
         typer.echo(f"without {what}: {why}")
     typer.echo(f"bundle: {product.path}   card: {product.path / 'card.html'}")
-    molecules = product.bundle.config.molecules is not None
-    ways = ("predict {} new.csv", "explain {} new.csv", "serve {}") if molecules else ("predict {} GRAPHS",)
+    ways = ["predict {} " + ("GRAPHS" if product.bundle.config.molecules is None else "new.csv")]
+    if product.bundle.config.molecules is not None and product.run is not None:  # trees alone are not explained
+        ways += ["explain {} new.csv", "serve {}"]
     typer.echo("next: " + " · ".join(f"mphil {way.format(product.path)}" for way in ways))
 
 

@@ -309,7 +309,7 @@ class Connection(H11Protocol):
     def _refuse_if_full(self, data: bytes) -> None:
         asked, length = _ASKED.match(data), _LENGTH.search(data)
         queues = self.app_state.get(QUEUES, {})
-        kind = kind_of(asked[1].decode(), int(length[1]) if length else 0) if asked else None
+        kind = kind_of(asked[1].decode(), int(length[1])) if asked and length else None
         if kind not in queues:
             return
         try:

@@ -33,6 +33,11 @@ class TestTrain:
         again = call("train", "assay.csv", "--target", "active", "--out", "first", *TINY)
         assert (again.code, again.out) == (0, ended.out)
 
+    def test_trees_alone_are_not_explained(self, tmp_path):
+        ended = call("train", binary_table(tmp_path / "a.csv"), "--method", "boosting", "--out", tmp_path / "out")
+        assert (ended.code, ended.err) == (0, "")
+        assert ended.out.endswith(f"next: mphil predict {tmp_path}/out/bundle new.csv\n")
+
     def test_one_network(self, tmp_path):
         ended = call("train", binary_table(tmp_path / "a.csv"), "--fast", "--out", tmp_path / "out", *TINY)
         assert (ended.code, ended.err) == (0, "")
