@@ -58,7 +58,7 @@ def argument_texts(doc: str) -> dict[str, str]:
 
 
 def formulas(text: str) -> str:
-    """The formulas of a docstring as Markdown has them; bars are spelled out, since they would end a cell of a table."""
+    """The formulas of a docstring as Markdown has them; bars are spelled out, for they would end a cell of a table."""
 
     def dollars(found: re.Match[str]) -> str:
         return "$" + found[1].replace(r"\|", r"\Vert ").replace("|", r"\vert ").strip() + "$"
@@ -131,14 +131,23 @@ def benchmarks() -> str:
 
 
 def settings() -> str:
-    pages = ["# Settings\n", "How networks are built and trained. Given in a TOML file (`--config`) or with `--set section.key=value`; the latter wins.\n"]
+    pages = [
+        "# Settings\n",
+        "How networks are built and trained; given in a TOML file (`--config`) or with `--set section.key=value`, "
+        "which wins.\n",
+    ]
     models: dict[str, type[BaseModel]] = {"encoder": EncoderConfig, "train": TrainConfig}
     for section, model in models.items():
         texts = argument_texts(inspect.getdoc(model) or "")
         pages.append(f"## {section}\n")
         pages.append("\n".join([row("key", "default", "meaning"), row("---", "---", "---")]))
         fields = {k: f.default for k, f in model.model_fields.items() if k not in ("node", "edge")}
-        pages.append("\n".join(row(f"`{section}.{k}`", f"`{v}`" if v != "" else "empty", texts.get(k, "")) for k, v in fields.items()) + "\n")
+        pages.append(
+            "\n".join(
+                row(f"`{section}.{k}`", f"`{v}`" if v != "" else "empty", texts.get(k, "")) for k, v in fields.items()
+            )
+            + "\n"
+        )
     return "\n".join(pages)
 
 
@@ -353,7 +362,11 @@ def speed() -> str:
         verdict = "" if goal is None else f"{sum(value >= goal for value in times)} of {len(times)}"
         amounts = [found.get(side, "") for side in ("plain", "ours")]
         lines.append(row(name, *amounts, " / ".join(map(str, times)), goal or "", verdict))
-    texts = ["# Speed: records\n", "What was measured of time and memory; explained in [Speed](../explanation/speed.md).\n", "## Against plain PyG\n"]
+    texts = [
+        "# Speed: records\n",
+        "What was measured of time and memory; explained in [Speed](../explanation/speed.md).\n",
+        "## Against plain PyG\n",
+    ]
     texts.append(
         "Processor seconds for 1,000 graphs, one thread, and megabytes of memory, of the newest record; ratios of the "
         "newest three, in their order.\n"
@@ -502,7 +515,11 @@ def screening() -> str:
     columns = ["rows", "answered", "seconds", "rows_per_second", "megabytes_peak", "megabytes_written"]
     lines = [row(*(name.replace("_", " ") for name in columns)), row(*["---"] * len(columns))]
     lines += [row(*(f"{case[name]:,}" for name in columns)) for case in record["cases"]]
-    texts = ["# Screening: records\n", "Time and memory of `mphil predict` on large tables; explained in [The tool](../how-to/tool.md#what-it-costs).\n", "\n".join(lines) + "\n"]
+    texts = [
+        "# Screening: records\n",
+        "Time and memory of `mphil predict` on large tables; see [The tool](../how-to/tool.md#what-it-costs).\n",
+        "\n".join(lines) + "\n",
+    ]
     texts.append(
         f"The long table took {record['megabytes_more']:,} MB more than the short one; {record['limit']} are allowed.\n"
     )
