@@ -191,6 +191,7 @@ def page(sheet: Sheet, problems: Sequence[str], base: str, forest: Mapping[str, 
     intro = [
         NOTE,
         "# A training recipe for tables of one's own",
+        "What single settings of training change on the [development tables](../how-to/data.md#development-tables).",
         f"{done:,} of {wanted:,} runs are recorded (`mphil lab run {sheet.suite.name}`). "
         "Choices are made on validation parts alone; test scores are not shown.",
     ]

@@ -54,7 +54,16 @@ def argument_texts(doc: str) -> dict[str, str]:
     if section is None:
         return {}
     entries = re.split(r"^    (\w[\w, ]*): ", section.group(1), flags=re.MULTILINE)[1:]
-    return {name: " ".join(text.split()) for name, text in zip(entries[::2], entries[1::2], strict=True)}
+    return {name: formulas(" ".join(text.split())) for name, text in zip(entries[::2], entries[1::2], strict=True)}
+
+
+def formulas(text: str) -> str:
+    """The formulas of a docstring as Markdown has them; bars are spelled out, for they would end a cell of a table."""
+
+    def dollars(found: re.Match[str]) -> str:
+        return "$" + found[1].replace(r"\|", r"\Vert ").replace("|", r"\vert ").strip() + "$"
+
+    return re.sub(r":math:`([^`]*)`", dollars, text)
 
 
 def row(*cells: object) -> str:
@@ -65,6 +74,8 @@ def methods(names: Iterable[str] = METHODS) -> str:
     cost = json.loads(COST.read_text())
     pages = [
         "# Methods\n",
+        "Every method that `--method` takes: what it does, its options, and where it differs from the code of its "
+        "authors.\n",
         "Cost: processor time of a training step next to ERM's, on Motif and on molecules, measured by "
         "`benchmarks/cost.py`.\n",
         row("method", "what it does", "needs", "tasks", "cost"),
@@ -92,19 +103,24 @@ def method(name: str) -> str:
     cls = METHODS[name]
     doc = inspect.getdoc(cls) or ""
     texts, options = argument_texts(doc), keyword_arguments(cls.__init__)
-    lines = [f"## {heading(name)}\n\n{doc.splitlines()[0]}\n\nPaper: {cls.paper}.\n"]
+    lines = [f"## {heading(name)}\n\n{formulas(doc.splitlines()[0])}\n\nPaper: {cls.paper}.\n"]
     lines += [f"Not defined for {kind} tasks: {why}.\n" for kind, why in cls.refuses.items()]
     if options:
         lines.append("\n".join([row("option", "default", "meaning"), row("---", "---", "---")]))
         lines.append("\n".join(row(f"`{k}`", f"`{v}`", texts.get(k, "")) for k, v in options.items()) + "\n")
     for preset, values in cls.presets.items():
         lines.append(f"Preset `{preset}`: " + ", ".join(f"`{k}={v}`" for k, v in values.items()) + ".\n")
-    lines += [" ".join(part.split()) + "\n" for part in doc.split("\n\n") if part.startswith("Differs from")]
+    lines += [formulas(" ".join(part.split())) + "\n" for part in doc.split("\n\n") if part.startswith("Differs from")]
     return "\n".join(lines)
 
 
 def benchmarks() -> str:
-    pages = ["# Benchmarks\n"]
+    pages = [
+        "# Benchmarks\n",
+        "Every benchmark that `--benchmark` takes: what it asks, where its graphs come from, the options of "
+        "`--set benchmark.KEY=VALUE`, and where it differs from the published one. How files are fetched: "
+        "[Data](../how-to/data.md).\n",
+    ]
     for name in BENCHMARKS:
         entry = BENCHMARKS[name]
         options = ", ".join(f"`{k}={v}`" for k, v in entry.options.items())
@@ -115,14 +131,23 @@ def benchmarks() -> str:
 
 
 def settings() -> str:
-    pages = ["# Settings\n", "Given in a TOML file (`--config`) or with `--set section.key=value`; the latter wins.\n"]
+    pages = [
+        "# Settings\n",
+        "How networks are built and trained; given in a TOML file (`--config`) or with `--set section.key=value`, "
+        "which wins.\n",
+    ]
     models: dict[str, type[BaseModel]] = {"encoder": EncoderConfig, "train": TrainConfig}
     for section, model in models.items():
         texts = argument_texts(inspect.getdoc(model) or "")
         pages.append(f"## {section}\n")
         pages.append("\n".join([row("key", "default", "meaning"), row("---", "---", "---")]))
         fields = {k: f.default for k, f in model.model_fields.items() if k not in ("node", "edge")}
-        pages.append("\n".join(row(f"`{section}.{k}`", f"`{v}`", texts.get(k, "")) for k, v in fields.items()) + "\n")
+        pages.append(
+            "\n".join(
+                row(f"`{section}.{k}`", f"`{v}`" if v != "" else "empty", texts.get(k, "")) for k, v in fields.items()
+            )
+            + "\n"
+        )
     return "\n".join(pages)
 
 
@@ -135,7 +160,7 @@ def verbs(group: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def commands() -> str:
-    pages = ["# Commands\n"]
+    pages = ["# Commands\n", "Every command with its options, as `mphil COMMAND --help` shows them.\n"]
     for name, command in verbs(get_command(app)):
         pages.append(f"## mphil {name}\n\n{inspect.cleandoc(command.help or '')}\n")
         if command.epilog:
@@ -275,6 +300,7 @@ def faithfulness() -> str:
     """How faithful explanations are: a line per method and way of scoring nodes, mean over seeds."""
     texts = [
         "# Faithfulness of explanations: records\n",
+        "Whether the atoms and nodes that explanations name are those that decide.\n",
         "AUC: agreement with the nodes that truly decide; 0.5 is chance. F+ and F-: fall of the probability of the "
         "predicted class when the important fifth of the nodes is removed (high is good), and when only it is kept "
         "(low is good). Means over seeds; explained in [Explanations](../explanation/explain.md).\n",
@@ -336,7 +362,11 @@ def speed() -> str:
         verdict = "" if goal is None else f"{sum(value >= goal for value in times)} of {len(times)}"
         amounts = [found.get(side, "") for side in ("plain", "ours")]
         lines.append(row(name, *amounts, " / ".join(map(str, times)), goal or "", verdict))
-    texts = ["# Speed: records\n", "Explained in [Speed](../explanation/speed.md).\n", "## Against plain PyG\n"]
+    texts = [
+        "# Speed: records\n",
+        "What was measured of time and memory; explained in [Speed](../explanation/speed.md).\n",
+        "## Against plain PyG\n",
+    ]
     texts.append(
         "Processor seconds for 1,000 graphs, one thread, and megabytes of memory, of the newest record; ratios of the "
         "newest three, in their order.\n"
@@ -486,7 +516,11 @@ def screening() -> str:
     columns = ["rows", "answered", "seconds", "rows_per_second", "megabytes_peak", "megabytes_written"]
     lines = [row(*(name.replace("_", " ") for name in columns)), row(*["---"] * len(columns))]
     lines += [row(*(f"{case[name]:,}" for name in columns)) for case in record["cases"]]
-    texts = ["# Screening: records\n", "Explained in [The tool](../how-to/tool.md).\n", "\n".join(lines) + "\n"]
+    texts = [
+        "# Screening: records\n",
+        "Time and memory of `mphil predict` on large tables; see [The tool](../how-to/tool.md#what-it-costs).\n",
+        "\n".join(lines) + "\n",
+    ]
     texts.append(
         f"The long table took {record['megabytes_more']:,} MB more than the short one; {record['limit']} are allowed.\n"
     )

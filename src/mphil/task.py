@@ -78,7 +78,7 @@ class Task:
 
     @property
     def learned(self) -> str:
-        """`classification` or `regression`: the name of its term among the losses."""
+        """The name of its term among the losses, `classification` or `regression`."""
         return "regression" if self.kind == "regression" else "classification"
 
     @property

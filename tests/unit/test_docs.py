@@ -80,6 +80,22 @@ def test_links_lead_somewhere(document):
         assert (document.parent / target).exists(), f"{document.name}: {target}"
 
 
+@pytest.mark.parametrize("document", [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))])
+def test_pages_are_markdown_that_shows_all_it_says(document):
+    text = document.read_text()
+    assert ":math:`" not in text, "a formula of a docstring is not one of Markdown"
+    for table in re.findall(r"(?:^\|.*\n)+", text, re.MULTILINE):
+        cells = [len(re.findall(r"(?<!\\)\|", line)) for line in table.splitlines()]
+        assert set(cells) == {cells[0]}, f"a bar ends a cell: {table.splitlines()[0]}"
+
+
+@pytest.mark.parametrize("document", sorted((ROOT / "docs").rglob("*.md")))
+def test_pages_begin_by_saying_what_they_are_for(document):
+    lines = document.read_text().partition("\n# ")[2] or document.read_text()
+    first = lines.split("\n\n")[1]
+    assert not first.startswith(("#", "    ", "```", "|")), first
+
+
 def test_the_example_of_a_callback_runs(capsys):
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "how-to" / "python.md").read_text(), re.DOTALL)
     (example,) = [block for block in blocks if "mphil.Callback" in block]

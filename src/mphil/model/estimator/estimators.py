@@ -45,7 +45,7 @@ class MPHILClassifier(ClassifierMixin, GraphEstimator):  # type: ignore[misc]
         on_bad: what to do about molecules that cannot be read. `raise` names their rows in an error. `skip` warns;
             `fit` leaves them out, `predict_proba` gives them NaN, and `predict` gives NaN, or None when the classes are
             no numbers.
-        members: networks of a committee, which for molecules also has a random forest and a boosted model; the method
+        members: networks of a committee, which for molecules also has two forests and a boosted model; the method
             and ERM take turns, each time with the next seed. 0 = one network alone.
         seed: of everything random.
         device: where the model is trained and asked, such as `cpu` or `cuda:0`.

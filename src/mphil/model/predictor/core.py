@@ -166,7 +166,7 @@ class Predictor:
 
     @property
     def reading(self) -> dict[str, Any]:
-        """How rows of SMILES are read as in training: keyword arguments of `mphil.chem.batch.read_batch`."""
+        """Keyword arguments of `mphil.chem.batch.read_batch`, with which rows of SMILES are read as in training."""
         reading = self.bundle.config.molecules
         if reading is None:
             raise UsageError(
