@@ -391,7 +391,29 @@ def speed() -> str:
         left_out = [found["left out"], "", ""] if "left out" in found else None
         lines.append(row(name, *(left_out or (found[key] for key in ("molecules", "motif", "seconds")))))
     texts += ["\n".join(lines) + "\n", told_by("compile_choice.jsonl", ways)]
-    return "\n".join([*texts, *products(), *growth_of_commands()])
+    return "\n".join([*texts, *what_users_wait_for(), *products(), *growth_of_commands()])
+
+
+def what_users_wait_for() -> list[str]:
+    """The goals of waiting.py beside the newest three records."""
+    script, records = _script("waiting"), last_records("waiting.jsonl", 3)
+    lines = [row("", "began", "wanted", "hoped for", "measured", "reached"), row(*["---"] * 6)]
+    for name, newest in records[-1]["rows"].items():
+        _, *goals = script.GOALS.get(name, ("", None, None, None))
+        found = [record["rows"][name] for record in records]
+        values = " / ".join(str(one["value"]) for one in found if "value" in one)
+        held = [script.reached(name, one) for one in found]
+        verdict = "" if None in held else f"{sum(map(bool, held))} of {len(held)}"
+        cells = ["" if goal is None else goal for goal in goals]
+        lines.append(row(name, *cells, values or f"not measured: {newest['skipped']}", verdict))
+    peers = ", ".join(f"{name} {version}" for name, version in records[-1]["peers"].items())
+    return [
+        "## What users wait for\n",
+        "One thread; processor time, or the ratio to the peer named, of the newest three records in their order. "
+        f"Peers: {peers}.\n",
+        "\n".join(lines) + "\n",
+        told_by("waiting.jsonl", records[-1]),
+    ]
 
 
 def products() -> list[str]:
