@@ -82,7 +82,7 @@ def prepare(folder: Path) -> tuple[GraphStore, NDArray[np.float32]]:
     if not features.exists():
         store, _ = molecule_store(molecules(), None, workers=0, progress=True)
         store.save(graphs)
-        np.save(features, read_features(list(store.smiles or []), workers=0).matrix())
+        np.save(features, read_features(list(store.smiles or [])).matrix())
     return GraphStore.load(graphs), np.load(features)
 
 

@@ -38,6 +38,7 @@ from mphil.benchmarks.development import TABLES, TableSpec, build
 from mphil.graphs.split import PARTS
 from mphil.lab.records import RecordFile
 from mphil.model.committee.trees import TREES_FORMAT
+from mphil.model.committee.weights import NETWORKS
 from mphil.model.product import prepare, train_product
 from mphil.model.product.defaults import ARGUMENTS, ENCODER, MEMBERS, train_defaults
 from mphil.model.product.joining import COMMITTEE
@@ -112,7 +113,8 @@ def given_table(table: str, runs: Path) -> dict[str, Any]:
 
 def recipe() -> str:
     """Hash of the defaults: records of other ones are not of the tool as it is."""
-    facts = [MEMBERS, ARGUMENTS, ENCODER, train_defaults(1_000, start=MOLECULES), start_digest(MOLECULES), TREES_FORMAT]
+    facts = [MEMBERS, "others with descriptors", NETWORKS, ARGUMENTS, ENCODER, train_defaults(1_000, start=MOLECULES)]
+    facts += [start_digest(MOLECULES), TREES_FORMAT]
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:12]
 
 

@@ -178,6 +178,11 @@ def _lead(model: Model, new: NewMolecules, slots: int) -> list[str]:
         ]
     else:
         sentences = [_prototype_words(name, slots, groups)]
+    if model.method.takes_descriptors:
+        sentences.append(
+            "It also takes descriptors of the whole molecule, which belong to no atom: what atoms and parts add is the "
+            "rest of the prediction."
+        )
     if new.verdicts and UNKNOWN not in new.verdicts:
         outside = sum(verdict == "out of domain" for verdict in new.verdicts)
         sentences.append(

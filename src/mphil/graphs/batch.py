@@ -34,6 +34,8 @@ class Batch:
         env: (n_graphs,) environment number, -1 = unknown.
         index: (n_graphs,) number of each graph in its dataset.
         smiles: (n_graphs,) for molecules.
+        counts: (n_graphs, 2048) how often each neighbourhood of atoms occurs, for networks that take descriptors.
+        descriptors: (n_graphs, 109) numbers of whole molecules, likewise.
         remembered: (n_graphs, d) an embedding that was computed before.
 
     Example:
@@ -51,6 +53,8 @@ class Batch:
     env: Tensor
     index: Tensor
     smiles: list[str]
+    counts: Tensor
+    descriptors: Tensor
     remembered: Tensor
 
     def __init__(self, **values: Any) -> None:

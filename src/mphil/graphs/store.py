@@ -27,6 +27,9 @@ __all__ = ["Batch", "GraphStore", "pointer", "ranges"]
 FORMAT = 1
 T = TypeVar("T")
 
+DERIVED = ("counts", "descriptors")
+"""Extras that follow from the molecules themselves: batches always have them, files and digests never."""
+
 
 @dataclass(frozen=True, eq=False)
 class GraphStore:
@@ -47,7 +50,8 @@ class GraphStore:
         node_features: what the columns of `x` are.
         edge_features: what the columns of `edge_attr` are.
         extras: further tensors: names that begin with `node_` have a row per node, `edge_` a row per edge, all others
-            a row per graph. `node_truth` and `edge_truth` mark the part that decides the label, where it is known.
+            a row per graph. `node_truth` and `edge_truth` mark the part that decides the label, where it is known;
+            those in `DERIVED` are what a network reads of a whole molecule.
         smiles: one string per graph, or None.
     """
 
@@ -141,7 +145,7 @@ class GraphStore:
         )
 
     def batch(self, graphs: Tensor, extras: bool = False) -> Batch:
-        """The graphs at these positions as one batch; `extras` adds the extra tensors as attributes."""
+        """The graphs at these positions as one batch; `extras` adds all extra tensors as attributes."""
         nodes, node_counts = ranges(self.node_ptr, graphs)
         edges, edge_counts = ranges(self.edge_ptr, graphs)
         ptr = pointer(node_counts)
@@ -160,8 +164,8 @@ class GraphStore:
         )
         if self.smiles is not None:
             batch.smiles = [self.smiles[i] for i in graphs.tolist()]
-        if extras:
-            for name, tensor in self.extras.items():
+        for name, tensor in self.extras.items():
+            if extras or name in DERIVED:
                 batch[name] = tensor[_rows(name, nodes, edges, graphs)]
         return batch
 
@@ -281,7 +285,7 @@ class GraphStore:
         names = ("x", "edge_index", "edge_attr", "y", "env", "index")
         tensors = {n: getattr(self, n) for n in names if getattr(self, n) is not None}
         tensors |= {"node_ptr": self.node_ptr - self.node_ptr[0], "edge_ptr": self.edge_ptr - self.edge_ptr[0]}
-        tensors |= {f"extra.{k}": v for k, v in self.extras.items()}
+        tensors |= {f"extra.{k}": v for k, v in self.extras.items() if k not in DERIVED}
         arrays = {k: v.numpy() for k, v in tensors.items()}
         if self.smiles is not None:
             encoded = [s.encode() for s in self.smiles]

@@ -147,7 +147,8 @@ class Cell:
         settings = {section: dict(values) for section, values in self.settings.items()}
         for key in NO_EFFECT:
             settings["train"].pop(key, None)
-        identify(settings["train"], "train")
+        for section in ("method", "train"):
+            identify(settings[section], section)
         if is_tree_kind(self.method):
             settings["method"]["format"] = TREES_FORMAT
         if self.data_seeds:

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from mphil.config import EncoderConfig, check_arguments
 from mphil.errors import UnknownName, UsageError
 from mphil.graphs.store import Batch
+from mphil.nn.descriptors import Descriptors
 from mphil.nn.encoders import require_weights
 from mphil.nn.readout import Readout
 from mphil.nn.threads import one_thread
@@ -100,6 +101,11 @@ class Method(nn.Module):
         self.task = task
         self.pool = Readout(encoder.readout, encoder.width)
 
+    @property
+    def takes_descriptors(self) -> bool:
+        """Whether batches must hold what describes whole molecules, see `mphil.nn.descriptors`."""
+        return any(isinstance(module, Descriptors) for module in self.modules())
+
     def loss(self, batch: Batch, progress: Progress) -> Losses:
         """The terms to minimise on this batch."""
         raise NotImplementedError
@@ -138,6 +144,9 @@ class Method(nn.Module):
 
     def prepare(self, parts: Parts) -> None:
         """Called before the first step of a new or a resumed run: what follows from the training graphs alone."""
+        for module in self.modules():
+            if isinstance(module, Descriptors):
+                module.fit(parts.train)
 
     def begin_epoch(self, parts: Parts, progress: Progress) -> None:
         """Called before every epoch of every stage."""

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from mphil.config import EncoderConfig
 from mphil.graphs.store import Batch
 from mphil.methods.base import Losses, Method, Progress, register
+from mphil.nn.descriptors import Descriptors
 from mphil.nn.encoders import build_encoder
 from mphil.nn.losses import task_loss
 from mphil.nn.readout import node_contribution
@@ -21,12 +22,18 @@ class ERM(Method):
     r"""Encoder, readout, linear head, cross-entropy: :math:`\min \frac1B \sum_i \ell(f(G_i), y_i)`.
 
     Of a regression, :math:`\ell` is the squared error.
+
+    Args:
+        task: what is asked.
+        encoder: settings of the GNN and of the readout.
+        descriptors: classify by what is known of a whole molecule too, see `mphil.nn.descriptors`.
     """
 
-    def __init__(self, task: Task, encoder: EncoderConfig) -> None:
+    def __init__(self, task: Task, encoder: EncoderConfig, *, descriptors: bool = False) -> None:
         super().__init__(task, encoder)
         self.encoder = build_encoder(encoder)
-        self.head: nn.Module = nn.Linear(encoder.width, task.n_outputs)
+        self.descriptors = Descriptors(encoder.width) if descriptors else None
+        self.head: nn.Module = nn.Linear((1 + descriptors) * encoder.width, task.n_outputs)
 
     def loss(self, batch: Batch, progress: Progress) -> Losses:
         return Losses(**{self.task.learned: task_loss(self.predict(batch), batch.y, self.task)})
@@ -36,9 +43,14 @@ class ERM(Method):
         return logits
 
     def embed(self, batch: Batch) -> Tensor:
-        return self.pool(self.encoder(batch), batch.ptr)
+        return self.describe(self.encoder(batch), batch)
+
+    def describe(self, nodes: Tensor, batch: Batch) -> Tensor:
+        """(B, d) the readout of the node features, followed by what the descriptors say if they are used."""
+        pooled = self.pool(nodes, batch.ptr)
+        return pooled if self.descriptors is None else torch.cat([pooled, self.descriptors(batch)], 1)
 
     def node_importance(self, batch: Batch) -> Tensor:
         with torch.no_grad():
             nodes = self.encoder(batch)
-        return node_contribution(nodes, lambda h: self.head(self.pool(h, batch.ptr)), self.task)
+        return node_contribution(nodes, lambda h: self.head(self.describe(h, batch)), self.task)

@@ -11,6 +11,7 @@ from mphil.config import EncoderConfig
 from mphil.errors import UsageError
 from mphil.graphs.store import Batch
 from mphil.methods.base import Losses, Method, Progress, register
+from mphil.nn.descriptors import Descriptors
 from mphil.nn.encoders import build_encoder, require_weights
 from mphil.nn.losses import task_loss
 from mphil.nn.masks import concrete
@@ -75,6 +76,7 @@ class MPHILPlus(Method):
         keep_weight: :math:`\lambda`.
         anneal: share of training in which :math:`\kappa` falls.
         gate_layers: message-passing layers of the second GNN.
+        descriptors: classify by what is known of a whole molecule too, see `mphil.nn.descriptors`.
     """
 
     def __init__(
@@ -91,18 +93,15 @@ class MPHILPlus(Method):
         keep_weight: float = 3.0,
         anneal: float = 0.5,
         gate_layers: int = 2,
+        descriptors: bool = False,
     ) -> None:
         super().__init__(task, encoder)
         if parts < 0 or projection < 1 or temperature <= 0:
-            raise UsageError(
-                "mphil+ needs parts >= 0, projection >= 1 and temperature > 0, "
-                f"not {parts}, {projection} and {temperature}"
-            )
+            wanted = "parts >= 0, projection >= 1 and temperature > 0"
+            raise UsageError(f"mphil+ needs {wanted}, not {parts}, {projection} and {temperature}")
         if not 0 < keep <= 1 or not 0 < anneal <= 1 or gate_layers < 1:
-            raise UsageError(
-                "mphil+ needs 0 < keep <= 1, 0 < anneal <= 1 and gate_layers >= 1, "
-                f"not {keep}, {anneal} and {gate_layers}"
-            )
+            wanted = "0 < keep <= 1, 0 < anneal <= 1 and gate_layers >= 1"
+            raise UsageError(f"mphil+ needs {wanted}, not {keep}, {anneal} and {gate_layers}")
         width = encoder.width
         self.keep, self.keep_weight, self.anneal = keep, keep_weight, anneal
         self.temperature, self.sphere, self.pooled = temperature, sphere, pooled
@@ -115,7 +114,8 @@ class MPHILPlus(Method):
                 encoder.model_copy(update={"kind": _plain(encoder), "layers": gate_layers})
             )
             self.gate_score = nn.Sequential(nn.Linear(2 * width, width), nn.ReLU(), nn.Linear(width, 1))
-        self.head = nn.Linear((parts or projection) + pooled * width, task.n_outputs)
+        self.descriptors = Descriptors(width) if descriptors else None
+        self.head = nn.Linear((parts or projection) + (pooled + descriptors) * width, task.n_outputs)
 
     def loss(self, batch: Batch, progress: Progress) -> Losses:
         scores = self.score_edges(batch)
@@ -143,7 +143,7 @@ class MPHILPlus(Method):
         return cast("Tensor", self.encoder(batch, edge_weight=weight))
 
     def embed(self, batch: Batch, scores: Tensor | None = None) -> Tensor:
-        """(B, M) evidence of every part, followed by the pooled features if they are used."""
+        """(B, M) evidence of every part, followed by the pooled features and the descriptors if they are used."""
         nodes = self.encode(batch, scores)
         return self.describe(readout(self.similarity(nodes), batch.ptr, "max"), nodes, batch)
 
@@ -156,9 +156,10 @@ class MPHILPlus(Method):
         return z @ (unit(self.prototypes) if self.sphere else self.prototypes).T
 
     def describe(self, best: Tensor, nodes: Tensor, batch: Batch) -> Tensor:
-        """The vector that the head classifies: the (B, M) best match of every part, and the pooled features."""
-        evidence = best / self.temperature
-        return torch.cat([evidence, self.pool(nodes, batch.ptr)], 1) if self.pooled else evidence
+        """What the head classifies: the (B, M) best match of every part, the pooled features, the descriptors."""
+        pooled = [self.pool(nodes, batch.ptr)] if self.pooled else []
+        whole = [] if self.descriptors is None else [self.descriptors(batch)]
+        return torch.cat([best / self.temperature, *pooled, *whole], 1)
 
     def match(self, batch: Batch) -> Matches:
         """The node of each graph where each part matches best, the first of equals."""

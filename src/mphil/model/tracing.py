@@ -126,10 +126,18 @@ class TensorModel(nn.Module):
     Args:
         method: the trained method.
         encoder: what nodes and edges carry.
+
+    Raises:
+        UsageError: the method takes more than a graph.
     """
 
     def __init__(self, method: Method, encoder: EncoderConfig) -> None:
         super().__init__()
+        if method.takes_descriptors:
+            raise UsageError(
+                "this network takes descriptors of whole molecules, which RDKit computes: networks of graphs alone are "
+                "exported; train with --set method.descriptors=false"
+            )
         self.outputs = ("logits", "embedding") if implements(method, "embed") else ("logits",)
         self.inputs = ("x", "edge_index", "ptr") + (() if encoder.edge.kind == "none" else ("edge_attr",))
         self.method = remembering(method)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import astuple
+from dataclasses import astuple, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -16,12 +16,13 @@ from torch import Tensor
 
 from mphil import limits
 from mphil.chem.batch import texts
+from mphil.chem.describe import FEATURES_NAME
 from mphil.chem.row_issue import RowIssue
 from mphil.chem.schema import SCHEMAS
 from mphil.errors import DataError, UnknownName, UsageError
 from mphil.graphs.cache import Entry, remember
 from mphil.graphs.features import Features
-from mphil.graphs.store import GraphStore, pointer
+from mphil.graphs.store import DERIVED, GraphStore, pointer
 from mphil.progress import row_bar
 from mphil.tables.pool import LOST, SMALL, Rows, run
 
@@ -135,6 +136,43 @@ def spelled_graphs(arrays: dict[str, NDArray[Any]], schema: str, index: NDArray[
     )
 
 
+def molecule_features(
+    smiles: Sequence[str], *, workers: int | None = None, progress: bool = True
+) -> dict[str, NDArray[Any]]:
+    """Counts of neighbourhoods and descriptors of molecules that were read before, as `mphil.chem.describe` has them.
+
+    Processes and cache are used as by `molecule_store`.
+
+    Raises:
+        DataError: one of them cannot be read.
+    """
+    found = _ask("features", list(smiles), {"wanted": ["features"], "lenient": True}, workers, progress)
+    refused = [issue for issue in (RowIssue(*one) for one in found.report) if not issue.kept]
+    if refused:
+        raise DataError(f"molecule {refused[0].row + 1} of {len(smiles)} has no descriptors: {refused[0].message}")
+    return found.arrays
+
+
+def with_descriptors(store: GraphStore, arrays: Mapping[str, NDArray[Any]] | None = None) -> GraphStore:
+    """The same molecules in a store whose batches also hold what describes each of them as a whole.
+
+    Args:
+        store: of molecules; one that has descriptors is returned as it is.
+        arrays: `counts` and `descriptors` of all of them, if they were read with the molecules.
+
+    Raises:
+        UsageError: the graphs are no molecules.
+        DataError: a molecule cannot be read.
+    """
+    if all(name in store.extras for name in DERIVED):
+        return store
+    if arrays is None:
+        if store.smiles is None:
+            raise UsageError("descriptors are of molecules, and these graphs are none; use method.descriptors=false")
+        arrays = molecule_features(store.smiles)
+    return replace(store, extras={**store.extras, **{name: torch.from_numpy(arrays[name]) for name in DERIVED}})
+
+
 def molecule_scaffolds(
     smiles: Sequence[str], *, lenient: bool = False, workers: int | None = None, progress: bool = True
 ) -> list[str | None]:
@@ -172,6 +210,8 @@ def _key(rows: Rows, options: Mapping[str, Any]) -> str:
     """Hash of all that an answer depends on."""
     bounds = [limits.MAX_SMILES_LENGTH, limits.MAX_ATOMS, limits.MAX_CHARGE]
     facts = {"format": FORMAT, "rdkit": rdBase.rdkitVersion, "options": dict(options), "limits": bounds}
+    if "features" in options["wanted"]:
+        facts["features"] = FEATURES_NAME
     if "schema" in options:
         facts["schema"] = SCHEMAS[options["schema"]].name
     encoded = [text.encode("utf-8", "surrogatepass") for text in rows]

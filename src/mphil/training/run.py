@@ -7,7 +7,7 @@ import json
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ from mphil.nn.fast.library import path_taken
 from mphil.nn.threads import one_thread
 from mphil.provenance import NUMERICS, code_digest, machine, versions
 from mphil.registry import Plugin
+from mphil.tables.from_smiles import with_descriptors
 from mphil.training.callbacks import Callback, FileLog, check_loggers, open_logger, training_bar
 from mphil.training.checkpoint import Checkpoints
 from mphil.training.distributed import SharedCheckpoints, check_parallel, joined
@@ -40,7 +41,7 @@ _LOG = logging.getLogger(__name__)
 NO_EFFECT = ("checkpoint_minutes", "loggers", "threads")
 """Training settings that cannot change a result."""
 
-ADDED_OPTIONS = {"benchmark.task": "", "train.distract": 0.0, "train.start": ""}
+ADDED_OPTIONS = {"benchmark.task": "", "method.descriptors": False, "train.distract": 0.0, "train.start": ""}
 """Settings that came later: at their default they leave the identity of earlier runs as it was."""
 
 
@@ -124,6 +125,7 @@ def execute(
         method = build_method(config.method.name, benchmark.task, config.encoder, config.method.args)
         if config.train.start:
             start_from(method, config.encoder, config.train.start)
+        benchmark = with_inputs(benchmark, method)
         identity = fingerprint(config, benchmark)
         mine = folder if world.rank() == 0 else None
         if mine is not None:
@@ -148,6 +150,13 @@ def execute(
         if mine is not None:
             write_json(mine / "result.json", result)
     return Run(config, result, method, benchmark, trainer.at.history, folder)
+
+
+def with_inputs(benchmark: Benchmark, method: Method) -> Benchmark:
+    """The data with all that the method reads: for one that takes descriptors, those of the molecules."""
+    if not method.takes_descriptors:
+        return benchmark
+    return replace(benchmark, store=with_descriptors(benchmark.store))
 
 
 @contextmanager
@@ -292,7 +301,8 @@ def fingerprint(config: RunConfig, benchmark: Benchmark) -> str:
     settings = config.model_dump(mode="json")
     for key in NO_EFFECT:
         settings["train"].pop(key)
-    identify(settings["benchmark"]["args"], "benchmark")
+    for section in ("benchmark", "method"):
+        identify(settings[section]["args"], section)
     identify(settings["train"], "train")
     identity = [settings, benchmark.store.digest(), benchmark.split.digest(), NUMERICS]
     return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()
@@ -340,7 +350,7 @@ def load_run(folder: Path, rule: str = "ood_val") -> tuple[RunConfig, Benchmark,
         raise UsageError(f"{folder}: no epoch was chosen on {rule} yet; go on with `mphil resume {folder}`")
     method = build_method(config.method.name, data.task, config.encoder, config.method.args)
     method.load_state_dict(checkpoints.load(f"best-{rule}"))
-    return config, data, method.eval()
+    return config, with_inputs(data, method), method.eval()
 
 
 def evaluate_run(folder: Path, rule: str = "ood_val") -> tuple[dict[str, float | None], str]:

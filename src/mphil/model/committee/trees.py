@@ -9,11 +9,9 @@ from typing import Any, Literal, TypeGuard, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from mphil.errors import DataError, IntegrityError
+from mphil.errors import IntegrityError
 from mphil.nn.fast.library import status
-from mphil.nn.threads import usable_cores
-from mphil.progress import row_bar
-from mphil.tables.pool import SMALL, run
+from mphil.tables.from_smiles import molecule_features
 from mphil.trust.values import softmax
 
 TreeKind = Literal["forest", "extra-trees", "boosting"]
@@ -106,23 +104,13 @@ class MoleculeFeatures:
         return np.concatenate([self.counts[rows].astype(np.float32), self.descriptors[rows]], axis=1)
 
 
-def read_features(smiles: Sequence[str], *, workers: int | None = None) -> MoleculeFeatures:
+def read_features(smiles: Sequence[str]) -> MoleculeFeatures:
     """Features of molecules that were read before.
-
-    Args:
-        smiles: canonical spellings.
-        workers: processes; 0 works in this one, None chooses by the number of rows and of cores.
 
     Raises:
         DataError: one of them cannot be read.
     """
-    if workers is None and usable_cores() == 1:
-        workers = 0
-    with row_bar("descriptors", len(smiles), len(smiles) > SMALL) as advance:
-        batch = run(list(smiles), {"wanted": ["features"]}, workers=workers, advance=advance)
-    if batch.issues:
-        raise DataError(f"{batch.issues[0].message}; it was read a moment ago, so try again")
-    return MoleculeFeatures.of(batch.arrays)
+    return MoleculeFeatures.of(molecule_features(smiles))
 
 
 Link = Literal["identity", "logistic", "softmax"]

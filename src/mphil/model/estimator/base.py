@@ -21,6 +21,7 @@ from mphil.model.estimator.gather import gather, know_rows
 from mphil.model.estimator.inputs import InputError, Labels, OnBad, groups_of, read_rows, tell, value_errors
 from mphil.model.predictor import Predictions, Predictor
 from mphil.model.product import Prepared, assemble, choosing_part
+from mphil.model.product.assembly import with_facts
 from mphil.model.product.build import by_recipe
 from mphil.model.product.members import Trained, check_members, train_members, train_trees
 from mphil.model.product.tree_runs import tree_config
@@ -88,7 +89,8 @@ class GraphEstimator(BaseEstimator):  # type: ignore[misc]
             self._check_settings()
             rows = read_rows(X)
             labels = self._read_labels(y, len(rows))
-            known = know_rows(rows, features=bool(self.members) or self.method in TREE_KINDS)
+            described = bool(self.members or (self.options or {}).get("descriptors"))
+            known = know_rows(rows, features=described or self.method in TREE_KINDS)
             tell({one.row: one.message for one in known.issues}, len(rows), self.on_bad, "they are left out", depth=2)
             domains = groups_of(groups, len(rows))
             own = gather(rows, known, labels, domains, share=self.validation, seed=self.seed)
@@ -160,7 +162,7 @@ class GraphEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _prepared(self, own: Any) -> Prepared:
         """The data with the full settings, as `mphil.model.product` prepares those of a file."""
-        data = own.benchmark
+        data = with_facts(own.benchmark, own)
         rule, graphs = choosing_part(data), len(data.split.train)
         encoder = {name: getattr(self, name) for name in ("layers", "width", "dropout", "readout")}
         given = {name: getattr(self, name) for name in ("epochs", "batch_size", "lr", "patience", "start")}

@@ -181,6 +181,10 @@ class Members:
     Args:
         bundle: with a committee.
         device: where networks work.
+
+    Attributes:
+        weights: (m,) of all members.
+        networks: those but the first, by name.
     """
 
     def __init__(self, bundle: Bundle, device: str) -> None:
@@ -188,14 +192,14 @@ class Members:
         assert committee is not None
         self._bundle, self._committee, self._task = bundle, committee, config.task
         self.weights = np.array([member.weight for member in committee.members])
-        self._networks: dict[str, Method] = {}
+        self.networks: dict[str, Method] = {}
         for name, state in bundle.networks.items():
             member = next(one for one in committee.members if one.name == name)
             assert member.method is not None
             encoder = config.encoder_of(member)
             method = build_method(member.method.name, config.task, encoder, member.method.args)
             method.load_state_dict(state)
-            self._networks[name] = method.to(device).eval()
+            self.networks[name] = method.to(device).eval()
 
     def said(self, first: Floats, batches: Callable[[], Iterable[Batch]], features: MoleculeFeatures | None) -> Floats:
         """(m, n, outputs) probabilities of all members.
@@ -211,7 +215,7 @@ class Members:
         x = None if features is None else features.matrix()
         for place, member in enumerate(self._committee.members):
             if member.kind == "network":
-                logits = self._logits(self._networks[member.name], batches()) if place else first
+                logits = self._logits(self.networks[member.name], batches()) if place else first
                 finite = np.isfinite(logits).all(1)
                 found[place, finite] = own.apply(logits[finite])
             else:

@@ -26,6 +26,7 @@ from mphil.model.committee.trees import MoleculeFeatures, read_features
 from mphil.model.predictor.asking import Advance, Members, Outputs, ask, combined, distance
 from mphil.model.predictor.predictions import Floats, Numbers, Predictions, Shift, with_coverage
 from mphil.model.predictor.reading import Molecules, as_graphs, as_molecules, cleaned, is_frame, predict_frame
+from mphil.tables.from_smiles import with_descriptors
 from mphil.tables.pool import run
 from mphil.trust.neighbours import most_similar
 from mphil.trust.ood import VERDICTS
@@ -174,7 +175,8 @@ class Predictor:
                 "BUNDLE FOLDER) or in Python (load(BUNDLE).predict(graphs)); `mphil evaluate BUNDLE` scores it on the "
                 "graphs of its benchmark"
             )
-        wanted = ["spelling", "graph", "fingerprint", *(["features"] if self.has_trees else [])]
+        described = self.has_trees or self.takes_descriptors
+        wanted = ["spelling", "graph", "fingerprint", *(["features"] if described else [])]
         standardised = reading.standardised != "none"
         return {"wanted": wanted, "schema": reading.features, "definite": True, "standardised": standardised}
 
@@ -183,6 +185,16 @@ class Predictor:
         """Whether some of the models are trees on features of molecules."""
         committee = self.bundle.config.committee
         return committee is not None and committee.features is not None
+
+    @cached_property
+    def takes_descriptors(self) -> bool:
+        """Whether a network reads what describes a whole molecule."""
+        networks = [] if self._members is None else self._members.networks.values()
+        return any(one.takes_descriptors for one in (self._method, *networks) if one is not None)
+
+    def _described(self, store: GraphStore) -> GraphStore:
+        """Graphs with all that the networks read."""
+        return with_descriptors(store) if self.takes_descriptors else store
 
     def read(self, smiles: Sequence[str]) -> Molecules:
         """Molecules as in training, in this process: canonical spelling, graph, fingerprint."""
@@ -272,7 +284,7 @@ class Predictor:
             advance(len(store))
             nothing = np.empty((len(store), 0), np.float32)
             return Outputs(np.zeros((len(store), self.bundle.config.task.n_outputs)), nothing, None)
-        return ask(self._method, self._batches(store), advance)
+        return ask(self._method, self._batches(self._described(store)), advance)
 
     def outputs(
         self,
@@ -303,7 +315,8 @@ class Predictor:
             if store.smiles is None:
                 raise UsageError("some models of this bundle are trees, which are asked about molecules; use predict")
             features = read_features(store.smiles)
-        return self._members.said(first.logits, lambda: self._batches(store), features)
+        described = self._described(store)
+        return self._members.said(first.logits, lambda: self._batches(described), features)
 
     def _batches(self, store: GraphStore) -> Loader:
         return Loader(store, torch.arange(len(store)), self.batch_size, self.device)

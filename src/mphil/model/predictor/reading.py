@@ -17,7 +17,7 @@ from mphil.errors import UsageError
 from mphil.graphs.features import Features
 from mphil.graphs.store import GraphStore
 from mphil.model.committee.trees import MoleculeFeatures
-from mphil.tables.from_smiles import spelled_graphs
+from mphil.tables.from_smiles import spelled_graphs, with_descriptors
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -37,7 +37,7 @@ class Molecules:
         fingerprints: (k, bytes) packed bits.
         issues: the other rows, each with a code and a sentence.
         changed: (k,) what standardisation did to each, as bits.
-        features: what trees split on; None when the model has no trees.
+        features: what trees split on; None when no model needs it.
     """
 
     rows: int
@@ -65,7 +65,9 @@ def as_molecules(batch: ReadBatch, rows: int, features: str) -> Molecules:
     refused = {issue.row for issue in batch.issues}
     kept = np.array([row for row in range(rows) if row not in refused], np.int64)
     store = spelled_graphs(batch.arrays, features, kept)
-    trees = MoleculeFeatures.of(batch.arrays) if "counts" in batch.arrays else None
+    trees = None
+    if "counts" in batch.arrays:
+        store, trees = with_descriptors(store, batch.arrays), MoleculeFeatures.of(batch.arrays)
     return Molecules(rows, kept, store, batch.arrays["fingerprint"], batch.issues, batch.arrays["changed"], trees)
 
 

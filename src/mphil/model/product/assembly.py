@@ -30,6 +30,7 @@ from mphil.model.product.tree_runs import TESTED
 from mphil.pages.card import card_page
 from mphil.progress import row_bar
 from mphil.provenance import NUMERICS, versions
+from mphil.tables.from_smiles import with_descriptors
 from mphil.tables.targets import Threshold
 from mphil.task import Task
 from mphil.training.plugged import model_plugins
@@ -77,6 +78,12 @@ class Prepared:
         """Different domains (scaffolds, sizes, values of a column) that the split goes by; None for other splits."""
         numbers = self.data.store.extras["domain_id"]
         return int(numbers.max()) + 1 if len(numbers) and numbers.max() >= 0 else None
+
+
+def with_facts(data: Benchmark, own: OwnData) -> Benchmark:
+    """The data with the descriptors of its molecules, if they were read with them."""
+    facts = own.survey.facts
+    return replace(data, store=with_descriptors(data.store, facts)) if "counts" in facts else data
 
 
 def assemble(

@@ -20,7 +20,7 @@ from mphil.graphs.split import Part
 from mphil.methods.base import METHODS, build_method, resolve_hyperparameters
 from mphil.model.bundle import Bundle, write_bundle
 from mphil.model.committee.trees import TREE_KINDS
-from mphil.model.product.assembly import Prepared, Rule, assemble
+from mphil.model.product.assembly import Prepared, Rule, assemble, with_facts
 from mphil.model.product.defaults import ARGUMENTS, ENCODER, METHOD, default_start, train_defaults
 from mphil.model.product.members import (
     BASELINE,
@@ -115,10 +115,11 @@ def prepare(wanted: Wanted, *, selection: str = "", members: int = 0) -> Prepare
     given = dict(wanted.get("benchmark", {}))
     given.pop("name", None)
     args = check_arguments(own_data, given, "benchmark own-data")
-    own = read_own_data(**table_arguments(args), features=bool(members) or kind in TREE_KINDS)
+    described = bool(members) or kind in TREE_KINDS or bool(wanted.get("method", {}).get("descriptors"))
+    own = read_own_data(**table_arguments(args), features=described)
     # What only names rows does not make another training, and what nobody asked for is not recorded.
     recorded = {name: value for name, value in args.items() if name != "id" and (name != "sheet" or value)}
-    data = replace(own.benchmark, name="own-data", args=recorded)
+    data = with_facts(replace(own.benchmark, name="own-data", args=recorded), own)
     rule = choosing_part(data, selection)
     rest = {section: values for section, values in wanted.items() if section != "benchmark"}
     method = {"name": kind, **ARGUMENTS.get(kind, {})}
@@ -217,7 +218,7 @@ def train_product(
                 scores[FOREST] = _forest(fingerprints, data, config.seed)
             if config.method.name != BASELINE:
                 scores[BASELINE] = _scores(execute(_baseline(config), data, out / BASELINE, resume=True), prepared.rule)
-        others = network_configs(config, members)[1:]
+        others = network_configs(config, members, molecules=fingerprints is not None)[1:]
         work = [(one, out / folder_name(one, config.seed)) for one in others]
         with trained_beside(work, data, processes) as beside:
             run = execute(config, data, out / config.method.name, resume=True)

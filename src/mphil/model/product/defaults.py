@@ -28,7 +28,8 @@ ARGUMENTS: Mapping[str, Mapping[str, Any]] = {"mphil+": {"pooled": True}}
 """Hyperparameters by method: on molecules, MPHIL+ looks at the readout of all atoms beside its parts."""
 
 MEMBERS = 3
-"""Networks of a committee: two of the method and one ERM, which a thousand rows train in about a minute."""
+"""Networks of a committee: two of the method and one ERM, which a thousand rows train in about a minute. All but the
+first take descriptors, see `network_configs`."""
 
 ENCODER = {"dropout": 0.1, "readout": "max"}
 """Of all networks, with pretrained weights or without."""

@@ -214,15 +214,21 @@ def check_members(members: int) -> None:
         )
 
 
-def network_configs(config: RunConfig, members: int) -> list[RunConfig]:
+def network_configs(config: RunConfig, members: int, *, molecules: bool) -> list[RunConfig]:
     """The settings of so many networks: the method and ERM in turn, each time with the next seed.
 
-    Two methods make different mistakes, and the plain one is what people compare with.
+    Two methods make different mistakes, and the plain one is what people compare with. Of molecules, all but the first
+    take descriptors too, if their method can; the first, which is explained and exported, is as it was asked for.
     """
     plain = NamedArgs(name=BASELINE, args=resolve_hyperparameters(METHODS[BASELINE], None, {}))
     methods = [config.method] if config.method.name == BASELINE else [config.method, plain]
-    rounds = [(number // len(methods), methods[number % len(methods)]) for number in range(members)]
-    return [config.model_copy(update={"method": method, "seed": config.seed + turn}) for turn, method in rounds]
+    found = [config] if members else []
+    for number in range(1, members):
+        turn, method = number // len(methods), methods[number % len(methods)]
+        if molecules and "descriptors" in method.args:
+            method = method.model_copy(update={"args": {**method.args, "descriptors": True}})
+        found.append(config.model_copy(update={"method": method, "seed": config.seed + turn}))
+    return found
 
 
 def train_members(
@@ -256,7 +262,7 @@ def train_members(
             grown.append(Member(name=TREE_NAMES[kind], kind=kind, seed=config.seed, weight=0))
     done = {} if beside is None else beside.finish()
     seconds = float(first.result["seconds"])
-    for one in network_configs(config, members)[1:]:
+    for one in network_configs(config, members, molecules=features is not None)[1:]:
         folder = None if out is None else out / folder_name(one, config.seed)
         run = (done.get(folder) if folder else None) or execute(one, data, folder, resume=True)
         member = _member(run, one, rule, config)
@@ -290,7 +296,8 @@ def train_trees(
 
 def folder_name(config: RunConfig, seed: int) -> str:
     """Where the run of a network is kept, beside those with the first seed."""
-    return config.method.name if config.seed == seed else f"{config.method.name}-s{config.seed}"
+    name = config.method.name + ("-descriptors" if config.method.args.get("descriptors") else "")
+    return name if config.seed == seed else f"{name}-s{config.seed}"
 
 
 def chosen_weights(run: Run, rule: str) -> dict[str, torch.Tensor]:
@@ -301,9 +308,11 @@ def chosen_weights(run: Run, rule: str) -> dict[str, torch.Tensor]:
 
 
 def _member(run: Run, config: RunConfig, rule: str, first: RunConfig) -> Member:
-    method, readout = config.method.name, config.encoder.readout
+    name, readout = config.method.name, config.encoder.readout
+    if config.method.args.get("descriptors") and not first.method.args.get("descriptors"):
+        name += " with descriptors"
     return Member(
-        name=method if config.seed == first.seed else f"{method}, seed {config.seed}",
+        name=name if config.seed == first.seed else f"{name}, seed {config.seed}",
         kind="network",
         seed=config.seed,
         weight=0,

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import mphil
+from mphil.config import NamedArgs
 from mphil.errors import DataError, IntegrityError, UsageError
 from mphil.model.bundle import BundleConfig, read_bundle, write_bundle
 from mphil.model.committee.trees import TREE_NAMES
@@ -22,7 +23,8 @@ from mphil.testing import random_graphs
 from tests.graphs import TASKS
 from tests.products import TINY, binary_table, molecules, write_table
 
-NAMES = ["mphil+", "erm", "mphil+, seed 1", "random forest", "extra trees", "gradient boosting"]
+NETWORKS = ["mphil+", "erm with descriptors", "mphil+ with descriptors, seed 1"]
+NAMES = [*NETWORKS, "random forest", "extra trees", "gradient boosting"]
 
 
 def together(path, out, members=3, **wanted):
@@ -109,7 +111,7 @@ class TestBundle:
         assert fields["1.1 Title"].startswith("committee for active")
         for name in NAMES:
             assert f"{name} (0." in fields["3.1 Type of model"]
-        assert "(mphil+, seed 1), chosen on" in fields["3.6 Choice of the epoch"]
+        assert "(mphil+ with descriptors, seed 1), chosen on" in fields["3.6 Choice of the epoch"]
         assert "of trees " in fields["3.2 Descriptors"]
 
     def test_the_page_names_all_of_them(self, made):
@@ -222,11 +224,24 @@ class TestTraining:
 
     def test_the_networks(self, made):
         config = made.run.config
-        four = [(one.method.name, one.seed) for one in network_configs(config, 4)]
-        assert four == [("mphil+", 0), ("erm", 0), ("mphil+", 1), ("erm", 1)]
-        assert {one.encoder for one in network_configs(config, 4)} == {config.encoder}
-        plain = network_configs(config, 2)[1]
-        assert [(one.method.name, one.seed) for one in network_configs(plain, 2)] == [("erm", 0), ("erm", 1)]
+        graphs = network_configs(config, 4, molecules=False)
+        four = [(one.method.name, one.seed, one.method.args["descriptors"]) for one in graphs]
+        assert four == [("mphil+", 0, False), ("erm", 0, False), ("mphil+", 1, False), ("erm", 1, False)]
+        assert {one.encoder for one in graphs} == {config.encoder}
+        assert [(one.method.name, one.seed) for one in network_configs(graphs[1], 2, molecules=False)] == [
+            ("erm", 0),
+            ("erm", 1),
+        ]
+
+    def test_of_molecules_all_but_the_first_take_descriptors(self, made):
+        config = made.run.config
+        four = network_configs(config, 4, molecules=True)
+        assert four[0] == config
+        assert [one.method.args["descriptors"] for one in four] == [False, True, True, True]
+        other = config.model_copy(update={"method": NamedArgs(name="irm", args={})})
+        assert [one.method.args for one in network_configs(other, 3, molecules=True)[::2]] == [{}, {}]
+        predictor = mphil.load(made.path)
+        assert (predictor.method.takes_descriptors, predictor.takes_descriptors) == (False, True)
 
 
 class TestTreesAlone:
