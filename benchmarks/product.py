@@ -145,7 +145,7 @@ def report(records: Sequence[dict[str, Any]], rivals: Sequence[dict[str, Any]] =
     """Scores of the committee and of each of its models, mean over seeds, in per cent; their means and ranks below.
 
     Tables that are marked by a star are `SHARED`, and count in no mean and no rank. A rival is shown when it has a
-    record for every table and seed.
+    record for every table and seed of the records.
     """
     told = {(one["table"], one["seed"]): one["scores"] for one in rivals}
     whole = all((record["table"], record["seed"]) in told for record in records)
