@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 
 import mphil
 from mphil.config import NamedArgs
@@ -13,13 +14,16 @@ from mphil.errors import DataError, IntegrityError, UsageError
 from mphil.model.bundle import BundleConfig, read_bundle, write_bundle
 from mphil.model.committee.trees import TREE_NAMES
 from mphil.model.committee.weights import combine
+from mphil.model.export import export_model
 from mphil.model.product import prepare, train_product
 from mphil.model.product.members import network_configs
 from mphil.model.product.runs import bundle_chapters
 from mphil.pages.card import card_page
 from mphil.serve.answers import model_facts
 from mphil.serve.service import ModelService
+from mphil.tables.from_smiles import with_descriptors
 from mphil.testing import random_graphs
+from mphil.training.run import evaluate_run
 from tests.graphs import TASKS
 from tests.products import TINY, binary_table, molecules, write_table
 
@@ -242,6 +246,33 @@ class TestTraining:
         assert [one.method.args for one in network_configs(other, 3, molecules=True)[::2]] == [{}, {}]
         predictor = mphil.load(made.path)
         assert (predictor.method.takes_descriptors, predictor.takes_descriptors) == (False, True)
+
+
+@pytest.fixture(scope="module")
+def one(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("one")
+    table = binary_table(folder / "assay.csv")
+    return together(table, folder / "out", members=0, method={"name": "mphil+", "descriptors": True})
+
+
+class TestOneNetworkWithDescriptors:
+    def test_its_answers_are_those_of_the_method(self, one):
+        predictor, smiles = mphil.load(one.path), molecules()[:9]
+        assert (predictor.takes_descriptors, predictor.has_trees) == (True, False)
+        store = with_descriptors(predictor.read(smiles).store)
+        with torch.no_grad():
+            logits = predictor.method.predict(store.batch(torch.arange(9))).double().numpy()
+        np.testing.assert_allclose(predictor.network(store).logits, logits, atol=1e-6)
+        expected = predictor.bundle.trust.calibration.apply(logits)
+        np.testing.assert_allclose(predictor.predict(smiles).probability, expected, atol=1e-6)
+
+    def test_the_run_and_its_bundle_score_alike(self, one):
+        found, _ = evaluate_run(one.folder / "mphil+", one.bundle.config.selection)
+        assert found["ood_test"] == pytest.approx(one.bundle.metrics["scores"]["mphil+"]["ood_test"])
+
+    def test_it_is_not_exported(self, one, tmp_path):
+        with pytest.raises(UsageError, match=r"descriptors of whole molecules.*method\.descriptors=false"):
+            export_model(mphil.load(one.path), tmp_path / "model.pt2")
 
 
 class TestTreesAlone:
