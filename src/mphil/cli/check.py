@@ -159,7 +159,7 @@ def _print_splits(facts: dict[str, Any]) -> None:
         typer.echo("how hard each split is, by the median similarity of test molecules to the nearest in training:")
     for name, split in facts["splits"].items():
         if not split["possible"]:
-            typer.echo(f"split {_safe(name)} is not possible: {show.printable(split['obstacle'])}")
+            typer.echo(f"split {_safe(name)} is not possible: {show.one_line(split['obstacle'])}")
         if split.get("hardness"):
             typer.echo(f"split {_safe(name)}: {split['hardness']}")
         for what in split.get("merged", ()):
@@ -168,5 +168,5 @@ def _print_splits(facts: dict[str, Any]) -> None:
 
 def _safe(text: str) -> str:
     """Text from a table on its way to a terminal: no control characters, not too long."""
-    clean = show.printable(text)
+    clean = show.one_line(text)
     return clean if len(clean) <= 160 else f"{clean[:157]}..."

@@ -28,8 +28,8 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]], title: str = "")
     Console(markup=False, emoji=False).print(grid)
 
 
-def printable(text: str) -> str:
-    """Text from a table on its way to a terminal, without control characters."""
+def one_line(text: str) -> str:
+    """Text from a table on its way to a terminal, without control characters and ends of lines."""
     return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
 
 

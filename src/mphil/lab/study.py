@@ -14,8 +14,8 @@ from mphil.lab.cells import Request, expand
 from mphil.lab.engine import LocalEngine
 from mphil.lab.records import Record, read_folder
 from mphil.lab.report.figures import dots, rank_diagram
-from mphil.lab.report.gather import Sheet, fill, known_names, same_data
 from mphil.lab.report.rendering import svg
+from mphil.lab.report.sheets import Sheet, fill, known_names, same_data
 from mphil.lab.statistics import centre_and_spread, differences, holm, paired_p, t_interval
 from mphil.lab.suite import parse_suite
 from mphil.lab.sweep import Watcher, sweep

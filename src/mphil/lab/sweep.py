@@ -51,7 +51,7 @@ class Tally:
 
 
 class Watcher:
-    """Somebody who watches a sweep."""
+    """Callbacks of a sweep; each does nothing until a subclass says what."""
 
     def begun(self, tally: Tally) -> None:
         """The cells are known, nothing has been started."""
