@@ -146,6 +146,8 @@ def _print_labels(facts: dict[str, Any]) -> None:
 
 
 def _print_splits(facts: dict[str, Any]) -> None:
+    from mphil.graphs.split import PARTS
+
     rows = []
     for name, split in facts["splits"].items():
         if split["possible"]:
@@ -153,7 +155,7 @@ def _print_splits(facts: dict[str, Any]) -> None:
             domains = "-" if split["domains"] is None else f"{split['domains']:,}"
             rows.append([_safe(name), domains, *counts, f"{split['shared_molecules']:,}"])
     if rows:
-        header = ["split", "domains", "train", "id_val", "id_test", "ood_val", "ood_test", "overlap"]
+        header = ["split", "domains", *PARTS, "overlap"]
         show.table(header, rows, title="what each split would look like")
     if any(split.get("hardness") for split in facts["splits"].values()):
         typer.echo("how hard each split is, by the median similarity of test molecules to the nearest in training:")
