@@ -20,7 +20,7 @@ from mphil.lab.report.sheets import Sheet, fill, known_names, same_data
 from mphil.lab.report.tables import RULES
 from mphil.lab.statistics import centre_and_spread, differences, holm, paired_p, t_interval
 from mphil.lab.suite import parse_suite
-from mphil.lab.sweep import Watcher, sweep
+from mphil.lab.sweep import SweepCallback, sweep
 from mphil.provenance import check_committed
 
 if TYPE_CHECKING:
@@ -124,7 +124,7 @@ def study(
     selection: str = "ood_val",
     jobs: int = 1,
     dirty: bool = False,
-    watcher: Watcher | None = None,
+    watcher: SweepCallback | None = None,
     **settings: Mapping[str, Any],
 ) -> Study:
     """Train every method on every benchmark with every seed, each in a process of its own, and compare.
