@@ -25,7 +25,10 @@ def evaluate(
 ) -> None:
     """Score the saved model of a run on every part of its benchmark."""
     from mphil.model.bundle.manifest import is_bundle
+    from mphil.training.place import MARKER
 
+    if (run / MARKER).exists() and is_bundle(run / "bundle"):
+        run = run / "bundle"
     if not is_bundle(run) and _is_trees(run):
         run, selection = run / "bundle", None
     if is_bundle(run):
