@@ -28,8 +28,8 @@ from mphil.graphs.split import PARTS
 from mphil.lab.cells import Request
 from mphil.lab.records import RecordFile
 from mphil.lab.report.document import ReportTable
-from mphil.lab.report.gather import Sheet, fill, same_data, unused
 from mphil.lab.report.rendering import table_text
+from mphil.lab.report.sheets import Sheet, fill, same_data, unused
 from mphil.lab.suite import load_suite
 from mphil.model.product.runs import fingerprints_of
 from mphil.model.product.tree_runs import forest_scores, n_trees

@@ -41,7 +41,7 @@ from mphil.graphs.loader import Loader
 from mphil.graphs.split import Part
 from mphil.lab.records import RecordFile
 from mphil.lab.suite import Effort
-from mphil.lab.worker import thin
+from mphil.lab.worker import subset
 from mphil.provenance import NUMERICS
 from mphil.tables.pool import run as read_molecules
 from mphil.training.metrics import gather, predict_logits, roc_auc
@@ -196,7 +196,7 @@ class Cell:
         wanted = [{"train": {"epochs": self.budget.epochs}}, *map(parse_assignment, self.changes)]
         settings = merge([*wanted, {"benchmark": self.benchmark, "method": self.method, "seed": self.seed}])
         args = settings.pop("benchmark")
-        data = thin(benchmark(args.pop("name"), **args), self.budget.fraction, self.budget.eval_fraction)
+        data = subset(benchmark(args.pop("name"), **args), self.budget.fraction, self.budget.eval_fraction)
         config, data = resolve(settings, data)
         return execute(config, data, runs / self.folder, resume=True)
 

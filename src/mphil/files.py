@@ -24,6 +24,11 @@ FAR = 1 << 40
 """Where Windows locks a byte: it keeps others from reading what it locks, so not where something is written."""
 
 
+_FLAGS = ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC", "O_BINARY")
+UNKNOWN_FILE = sum(getattr(os, flag, 0) for flag in _FLAGS)
+"""Flags to open what may be a link, a pipe or a device, as far as the system has them."""
+
+
 def cores() -> int:
     """Processors that this process may use; of the whole machine where the system does not tell."""
     if sys.platform == "linux":
@@ -138,14 +143,20 @@ def remove_drafts(folder: Path) -> None:
 
 @contextmanager
 def held_folder(path: Path, mode: int = 0o777) -> Iterator[None]:
-    """Make a folder, and hold it meanwhile: whoever finds it afterwards may remove it."""
+    """Make a folder, and hold it meanwhile: whoever finds it afterwards may remove it.
+
+    Windows has no handles of folders: there it is only made.
+    """
     path.mkdir(mode)
-    handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        hold(handle)
+    if sys.platform == "win32":
         yield
-    finally:
-        os.close(handle)
+    else:
+        handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            hold(handle)
+            yield
+        finally:
+            os.close(handle)
 
 
 def hold(handle: int) -> bool:
@@ -163,22 +174,25 @@ def hold(handle: int) -> bool:
 def remove_if_dead(path: Path) -> None:
     """Delete a file or folder that was held by a process that has ended; one that is not ours stays.
 
-    What was made a moment ago stays too: its maker may not hold it yet.
+    What was made a moment ago stays too: its maker may not hold it yet. On Windows all stays, since nobody can tell.
     """
-    try:
-        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError:
+    if sys.platform == "win32":
         return
-    try:
-        found = os.fstat(handle)
-        if found.st_uid != os.geteuid() or time.time() - found.st_ctime < NEW_SECONDS or not hold(handle):
+    else:
+        try:
+            handle = os.open(path, os.O_RDONLY | UNKNOWN_FILE)
+        except OSError:
             return
-        if stat.S_ISDIR(found.st_mode):
-            shutil.rmtree(path, ignore_errors=True)
-        else:
-            path.unlink(missing_ok=True)
-    finally:
-        os.close(handle)
+        try:
+            found = os.fstat(handle)
+            if found.st_uid != os.geteuid() or time.time() - found.st_ctime < NEW_SECONDS or not hold(handle):
+                return
+            if stat.S_ISDIR(found.st_mode):
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                path.unlink(missing_ok=True)
+        finally:
+            os.close(handle)
 
 
 def sha256_of(path: Path) -> str:
@@ -188,12 +202,14 @@ def sha256_of(path: Path) -> str:
 
 
 def sync_folder(path: Path) -> None:
-    """Make the names in a folder survive a power cut."""
-    _sync(path)
+    """Make the names in a folder survive a power cut; Windows has no way to ask for it."""
+    if sys.platform != "win32":
+        _sync(path)
 
 
 def _sync(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
+    # Windows writes out only what was opened for writing.
+    handle = os.open(path, os.O_RDWR if sys.platform == "win32" else os.O_RDONLY)
     try:
         os.fsync(handle)
     finally:

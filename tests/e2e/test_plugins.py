@@ -90,7 +90,7 @@ def test_a_file_reaches_the_workers_and_is_named_where_it_is_missing(here, monke
 
 
 def test_records_without_their_plugin_are_named(here):
-    from mphil.lab.report.gather import known_names
+    from mphil.lab.report.sheets import known_names
 
     known = {"kind": "method", "name": "gone", "file": "gone_away.py"}
     records = [{"method": "gone", "benchmark": "good-motif-basis", "plugins": [known]}]

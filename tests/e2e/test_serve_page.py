@@ -87,6 +87,8 @@ def test_every_row_comes_back_and_names_stay_text(browser, client):
     assert browser.run("[...document.querySelectorAll('#rows tr')].map(r => r.querySelectorAll('img').length)") == [
         2, 2, 0, 2,
     ]  # fmt: skip
+    places = "[...document.querySelectorAll('#rows tr')].map(r => r.querySelector('.note')?.textContent)"
+    assert browser.run(places) == ["row 1", "row 2", "row 3, line 4", "line 5"], "an empty line was pasted"
     assert "no answer" in browser.run("document.querySelectorAll('#rows tr')[2].textContent")
     assert browser.run("window.bad === undefined")
     assert browser.run(TEXT.format("#status")).startswith("3 answers to 4 rows")
@@ -173,7 +175,7 @@ def test_the_map_shows_ours_among_those_of_training(browser, client):
     data = json.loads(browser.run(f"{MAP}.querySelector('[data-sphere] script').textContent"))
 
     assert len(data["points"]) == 40 + 3
-    assert data["names"][-3:] == ["row 1, aspirin", "row 2, caffeine", "row 4, CCCCCCCCCCCC"]
+    assert data["names"][-3:] == ["row 1, aspirin", "row 2, caffeine", "row 4, line 5, CCCCCCCCCCCC"]
     assert data["partNames"][0] == "training"
     assert all(name.startswith("yours, ") for name in data["partNames"][1:])
     key = "new KeyboardEvent('keydown', {key: 'PageUp'})"

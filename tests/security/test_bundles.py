@@ -16,7 +16,7 @@ from safetensors.torch import load as parse_tensors
 from safetensors.torch import save as render_tensors
 
 import mphil
-from mphil.errors import IntegrityError
+from mphil.errors import IntegrityError, UsageError
 from mphil.model.bundle import folder as bundle_folder
 from mphil.model.bundle import manifest as bundle_manifest
 from mphil.model.bundle import read_bundle
@@ -264,3 +264,26 @@ def test_a_card_from_elsewhere_is_never_run(copied):
     (copied / "card.html").write_text("<script>alert(1)</script>")
     seal(copied)
     assert read_bundle(copied).card == "<script>alert(1)</script>"
+
+
+class TestWithoutHandlesOfFolders:
+    """As on Windows, where files are opened by their paths."""
+
+    @pytest.fixture(autouse=True)
+    def _none(self, monkeypatch):
+        monkeypatch.setattr(bundle_manifest, "HANDLES", False)
+        monkeypatch.delattr(os, "O_NOFOLLOW")
+
+    def test_it_is_read_as_with_them(self, copied):
+        read_bundle(copied)
+
+    def test_links(self, copied, tmp_path):
+        (tmp_path / "secret").write_text("secret")
+        (copied / "card.html").unlink()
+        (copied / "card.html").symlink_to(tmp_path / "secret")
+        assert_refused(copied, "card.html", "is a link")
+
+    def test_no_bundle(self, tmp_path):
+        for folder in (tmp_path, tmp_path / "missing"):
+            with pytest.raises(UsageError, match="no bundle here"):
+                read_bundle(folder)

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import types
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -328,3 +329,18 @@ def test_one_holder_at_a_time(tmp_path):
     waiter.join(5)
     assert not waiter.is_alive()
     os.close(second)
+
+
+def test_without_handles_of_folders_files_are_written_and_nothing_is_swept(tmp_path, monkeypatch):
+    """As on Windows: the calls that it lacks are not made."""
+    msvcrt = types.SimpleNamespace(LK_LOCK=1, LK_NBLCK=2, locking=lambda *_: None)
+    monkeypatch.setitem(sys.modules, "msvcrt", msvcrt)
+    monkeypatch.setattr(sys, "platform", "win32")
+    monkeypatch.delattr(os, "geteuid")
+    monkeypatch.delattr(os, "O_DIRECTORY")
+    write_bytes(tmp_path / "file", b"new")
+    with files.held_folder(tmp_path / "held"):
+        write_text(tmp_path / "held" / "file", "text")
+    files.remove_if_dead(tmp_path / "held")
+    assert (tmp_path / "held" / "file").read_text() == "text"
+    assert (tmp_path / "file").read_bytes() == b"new"

@@ -16,9 +16,9 @@ from typing import Any, Literal
 import numpy as np
 import torch
 
-from mphil.benchmarks.assembly import IntArray
 from mphil.benchmarks.base import Benchmark, register
 from mphil.benchmarks.motif import Shift, part_sizes
+from mphil.benchmarks.motif_graphs import IntArray
 from mphil.benchmarks.sources import SOURCES, Source, find, locate
 from mphil.benchmarks.superpixels import CELLS, SIDE, Array, read_arrays, read_superpixels, superpixel_store
 from mphil.errors import DataError, UsageError

@@ -29,8 +29,8 @@ import torch
 from rdkit import Chem
 from rdkit.Chem import BondType
 
-from mphil.benchmarks.assembly import IntArray, split_in_order
 from mphil.benchmarks.base import Benchmark, register
+from mphil.benchmarks.motif_graphs import IntArray, split_in_order
 from mphil.chem.parse import parse_smiles
 from mphil.chem.schema import featurize
 from mphil.errors import UsageError

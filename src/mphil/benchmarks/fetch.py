@@ -2,7 +2,8 @@
 
 What has arrived is kept beside the target, as `.NAME.part`, with a note of which version of the file it belongs to.
 Whatever ends a download (a cut connection, `kill -9`), the next one goes on from there. Only what is complete and has
-the right checksum gets the target's name.
+the right checksum gets the target's name. Only http and https are opened, with few redirects, and faults are sorted by
+whether they pass.
 """
 
 from __future__ import annotations
@@ -11,22 +12,106 @@ import hashlib
 import json
 import os
 import re
+import socket
+import ssl
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.client import HTTPResponse, responses
+from http.client import HTTPException, HTTPResponse, responses
 from io import BufferedRandom
 from pathlib import Path
-from urllib.error import HTTPError
+from urllib.error import HTTPError, URLError
+from urllib.parse import urljoin, urlsplit
+from urllib.request import (
+    HTTPDefaultErrorHandler,
+    HTTPErrorProcessor,
+    HTTPHandler,
+    HTTPSHandler,
+    OpenerDirector,
+    ProxyHandler,
+    Request,
+)
 
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 
-from mphil.benchmarks.web import Setback, network, open_address
 from mphil.errors import DataError, IntegrityError
 from mphil.files import lock, sha256_of, sync_folder, write_json
-from mphil.limits import MAX_DOWNLOAD_BYTES
+from mphil.limits import MAX_DOWNLOAD_BYTES, MAX_REDIRECTS
+
+_MOVED = (301, 302, 303, 307, 308)
+
+
+class Setback(Exception):
+    """This attempt failed; the next may not."""
+
+
+def open_address(url: str, headers: Mapping[str, str], timeout: float) -> HTTPResponse:
+    """Open an address for reading.
+
+    Redirects are followed here because urllib reads their bodies without limit, and follows them to ftp.
+
+    Args:
+        url: http or https; redirects stay within these two, and never leave https.
+        headers: what to send along.
+        timeout: seconds the server may be silent.
+
+    Raises:
+        Setback: the network failed in a way that may pass.
+        HTTPError: the server answered with an error.
+        DataError: the address cannot be opened, now or later.
+    """
+    address = _next_address(url, url, url)
+    for _ in range(MAX_REDIRECTS + 1):
+        try:
+            with network(url):
+                response: HTTPResponse = _OPENER.open(Request(address, headers=dict(headers)), timeout=timeout)
+                return response
+        except HTTPError as error:
+            if error.code not in _MOVED:
+                raise
+            with error:
+                address = _next_address(url, address, error.headers.get("Location", ""))
+    raise DataError(f"cannot download {url}: more than {MAX_REDIRECTS} redirects")
+
+
+@contextmanager
+def network(url: str) -> Iterator[None]:
+    """Tell faults of the network that may pass (`Setback`) from those that will not (`DataError`)."""
+    try:
+        yield
+    except HTTPError:
+        raise
+    except (OSError, HTTPException) as error:
+        cause = error.reason if isinstance(error, URLError) else error
+        if isinstance(cause, (socket.gaierror, ssl.SSLCertVerificationError)):
+            raise DataError(f"cannot download {url}: {cause}") from error
+        raise Setback(f"the connection failed ({str(cause) or type(cause).__name__})") from error
+    except ValueError as error:  # what urllib makes of an address that is none
+        raise DataError(f"cannot download {url}: {error}") from error
+
+
+def _next_address(url: str, address: str, location: str) -> str:
+    """Where `location` leads from `address`, if one may go there."""
+    with network(url):
+        target = urljoin(address, location)
+        old, new = urlsplit(address).scheme, urlsplit(target).scheme
+    if not location or new not in ("http", "https") or (old, new) == ("https", "http"):
+        raise DataError(f"cannot download {url}: {location[:100]!r} is no address to follow from there")
+    return target
+
+
+def _opener() -> OpenerDirector:
+    """Knows http and https, directly or through the user's proxy, and nothing else: no files, no ftp, no redirects."""
+    opener = OpenerDirector()
+    for handler in (ProxyHandler(), HTTPHandler(), HTTPSHandler(), HTTPDefaultErrorHandler(), HTTPErrorProcessor()):
+        opener.add_handler(handler)
+    return opener
+
+
+_OPENER = _opener()
+
 
 _CHUNK = 256 * 1024
 _PASSING = (408, 416, 425, 429, 500, 502, 503, 504)

@@ -14,7 +14,8 @@ from typing import Literal
 import numpy as np
 import torch
 
-from mphil.benchmarks.assembly import (
+from mphil.benchmarks.base import Benchmark, register
+from mphil.benchmarks.motif_graphs import (
     CRANE,
     CYCLE,
     HOUSE,
@@ -28,7 +29,6 @@ from mphil.benchmarks.assembly import (
     tree,
     wheel,
 )
-from mphil.benchmarks.base import Benchmark, register
 from mphil.errors import UsageError
 from mphil.graphs.split import PARTS, Part, Split
 from mphil.task import Task

@@ -21,9 +21,9 @@ from mphil.progress import row_counter
 from mphil.tables.assign import assign, find_domain, in_one_part, is_file
 from mphil.tables.cells import Target
 from mphil.tables.duplicates import settle_duplicates
-from mphil.tables.first_look import LEAST_ROWS, all_alike, too_few
 from mphil.tables.graph_folders import open_graphs, survey_graphs
 from mphil.tables.intake import TableOptions, read_table, wanted_task
+from mphil.tables.roles import LEAST_ROWS, all_alike, too_few
 from mphil.tables.splitting import order_domains
 from mphil.tables.survey import Survey
 from mphil.task import Task

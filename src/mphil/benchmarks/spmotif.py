@@ -17,7 +17,8 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
-from mphil.benchmarks.assembly import (
+from mphil.benchmarks.base import Benchmark, register
+from mphil.benchmarks.motif_graphs import (
     CRANE,
     CYCLE,
     HOUSE,
@@ -29,7 +30,6 @@ from mphil.benchmarks.assembly import (
     tree,
     wheel,
 )
-from mphil.benchmarks.base import Benchmark, register
 from mphil.errors import UsageError
 from mphil.graphs.split import PARTS, Part
 from mphil.task import Task

@@ -19,14 +19,13 @@ from typing import Any, TypeAlias
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from rich.console import Console
-from rich.progress import track
 from safetensors.numpy import load_file
 
 from mphil.errors import DataError
 from mphil.graphs.cache import Entry, remember
 from mphil.graphs.features import Features
 from mphil.graphs.store import GraphStore
+from mphil.progress import row_bar
 
 Array: TypeAlias = NDArray[Any]
 Floats: TypeAlias = NDArray[np.float32]
@@ -85,18 +84,18 @@ def _rebuild(images: Array, progress: bool) -> dict[str, Array]:
     grey = np.empty((len(images), CELLS, 1), dtype=np.float32)
     position = np.empty((len(images), CELLS, 2), dtype=np.float32)
     edges, counts = [np.empty((2, 0), dtype=np.int8)], [np.zeros(1, dtype=np.int64)]
-    console = Console(stderr=True)
-    quiet = not (progress and console.is_terminal)
-    for first in track(range(0, len(images), BATCH), "superpixels", console=console, disable=quiet):
-        batch = slice(first, first + BATCH)
-        centres, _ = cluster(images[batch])
-        measures = centres + _MIDDLE
-        position[batch] = measures[:, :, :2] / UNIT
-        grey[batch] = measures[:, :, 2:] / (GREY * 255)
-        image, source, target = np.nonzero(near(centres[:, :, :2]))
-        # A byte names any of 75 nodes: the 97 million edges of 70,000 images take 0.2 GB instead of 0.8.
-        edges.append(np.stack([source, target]).astype(np.int8))
-        counts.append(np.bincount(image, minlength=len(centres)))
+    with row_bar("superpixels", len(images), progress) as advance:
+        for first in range(0, len(images), BATCH):
+            batch = slice(first, first + BATCH)
+            centres, _ = cluster(images[batch])
+            measures = centres + _MIDDLE
+            position[batch] = measures[:, :, :2] / UNIT
+            grey[batch] = measures[:, :, 2:] / (GREY * 255)
+            image, source, target = np.nonzero(near(centres[:, :, :2]))
+            # A byte names any of 75 nodes: the 97 million edges of 70,000 images take 0.2 GB instead of 0.8.
+            edges.append(np.stack([source, target]).astype(np.int8))
+            counts.append(np.bincount(image, minlength=len(centres)))
+            advance(len(centres))
     return {
         "x": grey.reshape(-1, 1),
         "position": position.reshape(-1, 2),

@@ -9,7 +9,7 @@ from typing import Annotated, Any, cast
 import typer
 
 from mphil.cli import show
-from mphil.cli.options import Id, Plugins, Sheet, Smiles
+from mphil.cli.options import Id, Plugins, Sheet, Smiles, check_molecules
 from mphil.errors import Stopped, UsageError
 
 Folder = Annotated[Path, typer.Argument(help="Folder of a bundle, as `mphil train FILE` writes it.")]
@@ -25,7 +25,10 @@ def evaluate(
 ) -> None:
     """Score the saved model of a run on every part of its benchmark."""
     from mphil.model.bundle.manifest import is_bundle
+    from mphil.training.place import MARKER
 
+    if (run / MARKER).exists() and is_bundle(run / "bundle"):
+        run = run / "bundle"
     if not is_bundle(run) and _is_trees(run):
         run, selection = run / "bundle", None
     if is_bundle(run):
@@ -232,7 +235,6 @@ def explain(
 
 def _rows(predictor: Any, given: list[str], told: dict[str, str | None], limit: int) -> Any:
     """What the arguments stand for: a table, of which something may be told, or molecules."""
-    from mphil.chem.parse import SmilesError, parse_smiles
     from mphil.explain.report import RowsToExplain, read_rows
 
     files = [text for text in given if Path(text).exists()]
@@ -245,14 +247,7 @@ def _rows(predictor: Any, given: list[str], told: dict[str, str | None], limit: 
         if value:
             what = "a sheet of a workbook" if option == "sheet" else "a column of a table"
             raise UsageError(f"--{option} names {what}; these are molecules")
-    reasons = []
-    for text in given:
-        try:
-            parse_smiles(text)
-        except SmilesError as error:
-            reasons.append(f"{text}: there is no such file, and {error}")
-    if given and len(reasons) == len(given):
-        raise UsageError(reasons[0])
+    check_molecules(given, "there is no such file")
     return RowsToExplain(given, "")
 
 
@@ -277,9 +272,9 @@ def _print(report: Any) -> None:
         show.table(header, table, title=f"atoms scored by: {report.by}")
     for row, one in shown:
         if one.disagreement:
-            typer.echo(show.printable(f"{report.rows.called[row]}: {one.disagreement}"))
+            typer.echo(show.one_line(f"{report.rows.called[row]}: {one.disagreement}"))
 
 
 def _shorten(text: str) -> str:
-    shown = show.printable(text)
+    shown = show.one_line(text)
     return shown if len(shown) <= 60 else f"{shown[:57]}..."

@@ -146,6 +146,8 @@ def _print_labels(facts: dict[str, Any]) -> None:
 
 
 def _print_splits(facts: dict[str, Any]) -> None:
+    from mphil.graphs.split import PARTS
+
     rows = []
     for name, split in facts["splits"].items():
         if split["possible"]:
@@ -153,13 +155,13 @@ def _print_splits(facts: dict[str, Any]) -> None:
             domains = "-" if split["domains"] is None else f"{split['domains']:,}"
             rows.append([_safe(name), domains, *counts, f"{split['shared_molecules']:,}"])
     if rows:
-        header = ["split", "domains", "train", "id_val", "id_test", "ood_val", "ood_test", "overlap"]
+        header = ["split", "domains", *PARTS, "overlap"]
         show.table(header, rows, title="what each split would look like")
     if any(split.get("hardness") for split in facts["splits"].values()):
         typer.echo("how hard each split is, by the median similarity of test molecules to the nearest in training:")
     for name, split in facts["splits"].items():
         if not split["possible"]:
-            typer.echo(f"split {_safe(name)} is not possible: {show.printable(split['obstacle'])}")
+            typer.echo(f"split {_safe(name)} is not possible: {show.one_line(split['obstacle'])}")
         if split.get("hardness"):
             typer.echo(f"split {_safe(name)}: {split['hardness']}")
         for what in split.get("merged", ()):
@@ -168,5 +170,5 @@ def _print_splits(facts: dict[str, Any]) -> None:
 
 def _safe(text: str) -> str:
     """Text from a table on its way to a terminal: no control characters, not too long."""
-    clean = show.printable(text)
+    clean = show.one_line(text)
     return clean if len(clean) <= 160 else f"{clean[:157]}..."

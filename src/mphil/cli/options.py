@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from mphil.errors import UsageError
 
 
 def _add(files: list[Path] | None) -> list[Path] | None:
@@ -38,6 +41,25 @@ def decimal(text: str) -> float:
         return float(text.replace(",", "."))
     except ValueError:
         raise typer.BadParameter(f"{text!r} is no number; write it like 6.5") from None
+
+
+def check_molecules(given: Sequence[str], missing: str) -> None:
+    """Refuse arguments of which not one is a molecule.
+
+    Args:
+        given: the arguments; the first may be a mistyped file.
+        missing: what is said of a file that does not exist.
+    """
+    from mphil.chem.parse import SmilesError, parse_smiles
+
+    reasons = []
+    for text in given:
+        try:
+            parse_smiles(text)
+        except SmilesError as error:
+            reasons.append(f"{text}: {missing}, and {error}")
+    if given and len(reasons) == len(given):
+        raise UsageError(reasons[0])
 
 
 Smiles = Annotated[str | None, typer.Option(help="Column of the molecules. (default: detected)")]

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from mphil.cli import show
-from mphil.cli.options import Plugins, Sheet
+from mphil.cli.options import Plugins, Sheet, check_molecules
 from mphil.errors import DataError, Stopped, UsageError
 
 
@@ -125,21 +125,12 @@ def _takers(option: str) -> str:
 
 def _molecules(given: list[str]) -> list[str]:
     """The arguments, if they are SMILES and not a file; one at least can be read: a mistyped file is no molecule."""
-    from mphil.chem.parse import SmilesError, parse_smiles
-
     files = [text for text in given if Path(text).exists()]
     if files and len(given) > 1:
         raise UsageError(f"{files[0]} is a file; give one file or folder, or SMILES")
     if files:
         return []
-    reasons = []
-    for text in given:
-        try:
-            parse_smiles(text)
-        except SmilesError as error:
-            reasons.append(f"{text}: no such file or folder, and {error}")
-    if given and len(reasons) == len(given):
-        raise UsageError(reasons[0])
+    check_molecules(given, "no such file or folder")
     return given
 
 
@@ -160,7 +151,7 @@ def _predict_molecules(bundle: Path, molecules: list[str], coverage: float | Non
         typer.echo(smiles)
         for name, cells in columns.items():
             if cells[row] not in (None, ""):
-                shown = show.printable(cells[row]) if isinstance(cells[row], str) else show.number(cells[row], 3)
+                shown = show.one_line(cells[row]) if isinstance(cells[row], str) else show.number(cells[row], 3)
                 own = f" of {positive}" if positive and name.startswith("probability") else ""
                 typer.echo(f"  {name}{own}: {shown}")
 
@@ -168,7 +159,7 @@ def _predict_molecules(bundle: Path, molecules: list[str], coverage: float | Non
 def _positive(predictor: Any) -> str:
     """The class whose probability is told; empty where every class has its own, or there is none."""
     config = predictor.bundle.config
-    return show.printable(config.classes[1]) if config.task.kind in ("binary", "multitask") else ""
+    return show.one_line(config.classes[1]) if config.task.kind in ("binary", "multitask") else ""
 
 
 def _bundle(model: Path) -> Path | None:

@@ -28,8 +28,8 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]], title: str = "")
     Console(markup=False, emoji=False).print(grid)
 
 
-def printable(text: str) -> str:
-    """Text from a table on its way to a terminal, without control characters."""
+def one_line(text: str) -> str:
+    """Text from a table on its way to a terminal, without control characters and ends of lines."""
     return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
 
 
@@ -39,11 +39,14 @@ def number(value: float | None, digits: int = 4) -> str:
 
 def score_table(result: dict[str, Any]) -> None:
     """The scores of a run: a row per selection rule, a column per part."""
-    parts = ("train", "id_val", "id_test", "ood_val", "ood_test")
+    from mphil.graphs.split import PARTS
+
     rows = [
-        [f"chosen on {rule}", str(chosen["epoch"]), *(number(chosen["scores"][part]) for part in parts)]
+        [f"chosen on {rule}", str(chosen["epoch"]), *(number(chosen["scores"][part]) for part in PARTS)]
         for rule, chosen in result["selections"].items()
     ]
-    rows.append(["last epoch", str(result["last"]["epoch"]), *(number(result["last"]["scores"][p]) for p in parts)])
+    rows.append(
+        ["last epoch", str(result["last"]["epoch"]), *(number(result["last"]["scores"][part]) for part in PARTS)]
+    )
     title = f"{result['method']} on {result['benchmark']}, {result['metric']}"
-    table(["", "epoch", *parts], rows, title=title)
+    table(["", "epoch", *PARTS], rows, title=title)

@@ -135,7 +135,7 @@ def train(
 
 def _look_first(file: Path, told: dict[str, Any], out: Path | None, method: str) -> None:
     """Refuse what can be seen without torch, whose import takes longer than all of this."""
-    from mphil.tables.first_look import first_look
+    from mphil.tables.roles import first_look
     from mphil.training.place import check_free
 
     if out:

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from mphil.benchmarks.base import BENCHMARKS, Benchmark, benchmark
 from mphil.chem.draw import molecule_svg
+from mphil.explain.atoms import relative
 from mphil.files import write_text
 from mphil.graphs.loader import Loader
 from mphil.methods.base import Method
@@ -165,14 +166,7 @@ def describe_molecules(data: Benchmark, importance: dict[str, list[np.ndarray]])
     for graph in data.examples("ood_test", PER_CLASS):
         row = int((graphs == graph).nonzero()[0])
         smiles = data.store.smiles[graph] if data.store.smiles is not None else ""
-        marked = np.flatnonzero(truth[row]).tolist()
-        found = {
-            name: FoundAtoms(
-                molecule_svg(smiles, weights=relative(values[row]).tolist(), outline=marked),
-                roc_auc(values[row], truth[row]),
-            )
-            for name, values in importance.items()
-        }
+        found = {name: _found_atoms(smiles, values[row], truth[row]) for name, values in importance.items()}
         label = data.classes[int(data.store.y[graph, 0])]
         views.append(
             MoleculeView(smiles, f"{label}, OOD test", molecule_svg(smiles, weights=truth[row].tolist()), found)
@@ -180,10 +174,10 @@ def describe_molecules(data: Benchmark, importance: dict[str, list[np.ndarray]])
     return views
 
 
-def relative(values: np.ndarray) -> np.ndarray:
-    """Scale to [0, 1] inside one molecule; all equal gives zeros."""
-    spread = values.max() - values.min()
-    return (values - values.min()) / spread if spread > 0 else np.zeros_like(values)
+def _found_atoms(smiles: str, importance: np.ndarray, truth: np.ndarray) -> FoundAtoms:
+    weights = relative(torch.from_numpy(importance), torch.tensor([0, len(importance)]))
+    drawing = molecule_svg(smiles, weights=weights.tolist(), outline=np.flatnonzero(truth).tolist())
+    return FoundAtoms(drawing, roc_auc(importance, truth))
 
 
 def next_commands(runs: Sequence[Run]) -> list[tuple[str, str]]:

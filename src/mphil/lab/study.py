@@ -10,24 +10,25 @@ from typing import TYPE_CHECKING, Any
 
 from mphil.errors import UnknownName, UsageError
 from mphil.files import write_text
+from mphil.graphs.split import PARTS
 from mphil.lab.cells import Request, expand
 from mphil.lab.engine import LocalEngine
 from mphil.lab.records import Record, read_folder
 from mphil.lab.report.figures import dots, rank_diagram
-from mphil.lab.report.gather import Sheet, fill, known_names, same_data
 from mphil.lab.report.rendering import svg
+from mphil.lab.report.sheets import Sheet, fill, known_names, same_data
+from mphil.lab.report.tables import RULES
 from mphil.lab.statistics import centre_and_spread, differences, holm, paired_p, t_interval
 from mphil.lab.suite import parse_suite
-from mphil.lab.sweep import Watcher, sweep
+from mphil.lab.sweep import SweepCallback, sweep
 from mphil.provenance import check_committed
 
 if TYPE_CHECKING:
     import pandas as pd
 
 NAME = "study"
-RULES = ("ood_val", "id_val", "last", "last5")
-"""What chooses the epochs: the best on a validation part, the last one, or the mean of the last five."""
-PARTS = ("id_val", "id_test", "ood_val", "ood_test")
+SCORED = PARTS[1:]
+"""Parts that have scores."""
 
 
 @dataclass(frozen=True)
@@ -123,7 +124,7 @@ def study(
     selection: str = "ood_val",
     jobs: int = 1,
     dirty: bool = False,
-    watcher: Watcher | None = None,
+    watcher: SweepCallback | None = None,
     **settings: Mapping[str, Any],
 ) -> Study:
     """Train every method on every benchmark with every seed, each in a process of its own, and compare.
@@ -200,8 +201,8 @@ def _assignments(above: str, values: Mapping[str, Any]) -> list[str]:
 def _check(rule: str, part: str = "ood_test") -> None:
     if rule and rule not in RULES:
         raise UnknownName("selection rule", rule, RULES)
-    if part not in PARTS:
-        raise UnknownName("part", part, PARTS)
+    if part not in SCORED:
+        raise UnknownName("part", part, SCORED)
 
 
 def _frame(lines: Sequence[Mapping[str, Any]]) -> pd.DataFrame:

@@ -50,8 +50,8 @@ class Tally:
         return self.seconds / done * (self.total - self.ended) if done else None
 
 
-class Watcher:
-    """Somebody who watches a sweep."""
+class SweepCallback:
+    """Callbacks of a sweep; each does nothing until a subclass says what."""
 
     def begun(self, tally: Tally) -> None:
         """The cells are known, nothing has been started."""
@@ -72,7 +72,7 @@ def unique(cells: Sequence[Cell]) -> list[Cell]:
 
 
 def sweep(
-    cells: Sequence[Cell], engine: Engine, out: Path, watcher: Watcher | None = None, *, keep: bool = False
+    cells: Sequence[Cell], engine: Engine, out: Path, watcher: SweepCallback | None = None, *, keep: bool = False
 ) -> Tally:
     """Carry out the cells that have no record in the folder, whichever suite it was made for.
 
@@ -86,7 +86,7 @@ def sweep(
         watcher: who is told what happens.
         keep: leave the files of a run, with the weights, when its record is safe.
     """
-    watcher, wanted = watcher or Watcher(), unique(cells)
+    watcher, wanted = watcher or SweepCallback(), unique(cells)
     records, left_out = read_folder(out)
     recorded = {record["cell"] for record in records}
     due = [cell for cell in wanted if cell.id not in recorded]
@@ -106,7 +106,7 @@ def sweep(
     return tally
 
 
-def _still_due(cells: Sequence[Cell], out: Path, tally: Tally, watcher: Watcher) -> Iterator[Cell]:
+def _still_due(cells: Sequence[Cell], out: Path, tally: Tally, watcher: SweepCallback) -> Iterator[Cell]:
     """The cells, without those that another sweep has recorded in the meantime."""
     for cell in cells:
         if cell.id in _records(cell, out).cells():
@@ -139,7 +139,7 @@ def _settle(outcome: Outcome, engine: Engine, out: Path, tally: Tally, keep: boo
             tally.refused += 1
 
 
-class SweepProgress(Watcher):
+class SweepProgress(SweepCallback):
     """Tells on stderr what happens; used as a context."""
 
     def __init__(self, suite: str) -> None:

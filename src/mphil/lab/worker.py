@@ -40,16 +40,16 @@ from mphil.training.settings import Wanted, resolve
 from mphil.training.trainable import check_needs
 
 
-def thin(data: Benchmark, fraction: float, eval_fraction: float) -> Benchmark:
+def subset(data: Benchmark, fraction: float, eval_fraction: float) -> Benchmark:
     """The benchmark with a share of its training graphs and of its other graphs: the same ones in every run."""
     if fraction < 1:
         data = data.subset(fraction)
     if eval_fraction < 1:
-        data = _thin_evaluation(data, eval_fraction)
+        data = _evaluation_subset(data, eval_fraction)
     return data
 
 
-def _thin_evaluation(data: Benchmark, fraction: float) -> Benchmark:
+def _evaluation_subset(data: Benchmark, fraction: float) -> Benchmark:
     parts = {}
     for number, (part, graphs) in enumerate(data.split):
         if part != "train" and len(graphs):
@@ -106,7 +106,7 @@ def make_record(cell: Cell, folder: Path) -> Record:
     """Train the cell, or find that its method refuses the benchmark."""
     settings: Wanted = {**cell.settings, "seed": cell.seed}
     args = dict(settings.pop("benchmark"))
-    data = thin(benchmark(args.pop("name"), **args), cell.fraction, cell.eval_fraction)
+    data = subset(benchmark(args.pop("name"), **args), cell.fraction, cell.eval_fraction)
     reason = refusal(cell.method, data)
     if reason is not None:
         digests = {"data_digest": data.store.digest(), "split_digest": data.split.digest()}

@@ -9,12 +9,13 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
-from mphil.pages.card_choices import choices_section, networks
 from mphil.pages.card_sections import (
     SPACE,
     calibrated_on,
+    choices_section,
     errors_section,
     intervals_section,
+    networks,
     percent,
     told_labels,
     verdict_section,

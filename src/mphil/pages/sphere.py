@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from mphil.errors import DataError
 from mphil.pages.elements import CLASSES, Markup, element, number, paint, picture
-from mphil.pages.layout import Floats
+from mphil.pages.samples import Floats
 from mphil.pages.template import fragment
 
 CROSS = 1.5

@@ -22,7 +22,7 @@ from mphil.limits import (
 from mphil.model.predictor import Predictions
 from mphil.serve import schemas
 from mphil.serve.jobs import Job, Jobs
-from mphil.serve.results import PAGE, Cells, Results
+from mphil.serve.results import PAGE, Cells, ResultRow, Results
 from mphil.serve.service import ModelService, Surroundings, drawing
 
 SMALL = (230, 160)
@@ -72,6 +72,7 @@ def page_of(service: ModelService, job: Job, results: Results, number: int) -> s
         rows=[
             schemas.PageRow(
                 row=one.row,
+                line=one.line,
                 name=one.name,
                 smiles=one.smiles,
                 cells=one.cells,
@@ -95,8 +96,13 @@ def explained_page(service: ModelService, job: Job, results: Results, number: in
 
 def labels_of(results: Results, number: int, explained: ExplainedRows) -> list[str]:
     """What the explained rows of a page are called on the map."""
-    rows = results.page(number)
-    return [f"row {rows[place].row}, {rows[place].name or rows[place].smiles}" for place in explained.rows]
+    rows = [results.page(number)[place] for place in explained.rows]
+    return [f"{_where(row)}, {row.name or row.smiles}" for row in rows]
+
+
+def _where(row: ResultRow) -> str:
+    """The number of a row, and the line where that is another."""
+    return f"row {row.row}" if row.line == row.row else f"row {row.row}, line {row.line}"
 
 
 def job_state(jobs: Jobs, job: Job) -> schemas.JobState:

@@ -56,7 +56,8 @@ def main(folder: str, batch_size: str, device: str, kind: str) -> None:
     load_plugins()
     predictor = Predictor(read_bundle(folder), batch_size=int(batch_size), device=device)
     with ModelService(predictor) as service:
-        os.nice(NICENESS[kind])
+        if sys.platform != "win32":
+            os.nice(NICENESS[kind])
         _send(out, 200, READY)
         while head := sys.stdin.buffer.read(REQUEST.size):
             (length,) = REQUEST.unpack(head)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import secrets
 import threading
+from array import array
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
@@ -127,6 +128,7 @@ class Job:
             molecule=molecule,
             name=name_column(source.table.columns, molecule),
             columns=list(predictor.predict([]).columns()),
+            lines=array("q", (line for chunk in source.table.chunks(columns=[source.column]) for line in chunk.lines)),
         )
         self.summary = summary
 

@@ -54,12 +54,14 @@ class ResultRow:
 
     Attributes:
         row: its number, from 1.
+        line: the line of the file it begins on, from 1; its number where a file has no lines.
         name: what the table calls it, if anything.
         smiles: the molecule as it stands in the table.
         cells: our columns.
     """
 
     row: int
+    line: int
     name: str
     smiles: str
     cells: Cells
@@ -74,7 +76,7 @@ class Results:
         molecule: place of the column of the molecules.
         name: place of the column that names them, -1 when there is none.
         columns: our columns, under their usual names; they are the last ones of the file.
-        rows: how many there are.
+        lines: the line of somebody's file that each row begins on.
         offsets: where each page begins, in bytes.
     """
 
@@ -82,8 +84,13 @@ class Results:
     molecule: int
     name: int
     columns: tuple[str, ...]
-    rows: int
+    lines: Sequence[int]
     offsets: Sequence[int]
+
+    @property
+    def rows(self) -> int:
+        """How many there are."""
+        return len(self.lines)
 
     @property
     def pages(self) -> int:
@@ -102,13 +109,14 @@ class Results:
         ours = zip(self.columns, cells[-len(self.columns) :], strict=True)
         return ResultRow(
             number,
+            self.lines[number - 1],
             cells[self.name] if self.name >= 0 else "",
             cells[self.molecule],
             {column: _value(column, cell) for column, cell in ours},
         )
 
 
-def open_results(path: Path, *, molecule: int, name: int, columns: Sequence[str]) -> Results:
+def open_results(path: Path, *, molecule: int, name: int, columns: Sequence[str], lines: Sequence[int]) -> Results:
     """Find the pages of a file of answers.
 
     Args:
@@ -116,11 +124,12 @@ def open_results(path: Path, *, molecule: int, name: int, columns: Sequence[str]
         molecule: place of the column of the molecules.
         name: place of the column that names them, or -1.
         columns: our columns.
+        lines: the line of somebody's file that each row begins on.
 
     Raises:
         DataError: a cell is too long to be read back.
     """
-    offsets, rows = [], 0
+    offsets, rows = list[int](), 0
     with path.open("rb") as file:
         reader = csv.reader(_lines(file))
         try:
@@ -132,7 +141,7 @@ def open_results(path: Path, *, molecule: int, name: int, columns: Sequence[str]
                     offsets.append(file.tell())
         except csv.Error as error:
             raise DataError(f"row {rows + 1}: {error}; shorten the cell, or use `mphil predict`") from None
-    return Results(path, molecule, name, tuple(columns), rows, offsets)
+    return Results(path, molecule, name, tuple(columns), lines, offsets)
 
 
 def name_column(columns: Sequence[str], molecule: int) -> int:

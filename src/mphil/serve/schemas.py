@@ -164,7 +164,8 @@ class JobState(BaseModel):
 class PageRow(Answered):
     """A row of a file."""
 
-    row: Annotated[int, Field(description="Its number, from 1.")]
+    row: Annotated[int, Field(description="Its number, from 1 below the header.")]
+    line: Annotated[int, Field(description="The line of the file it begins on, from 1.")]
     name: str
     canonical: str | None
     drawing: Annotated[str | None, Field(description="SVG in which important atoms glow; none of a large molecule.")]

@@ -91,7 +91,7 @@ class Report:
         return tuple(notes)
 
     def reasons(self) -> dict[str, int]:
-        """Code of a reason to the rows that were set aside for it, most frequent first."""
+        """Code of a reason to the rows that are excluded for it, most frequent first."""
         return dict(Counter(row.status for row in self.survey.bad).most_common())
 
     def as_dict(self) -> dict[str, Any]:

@@ -1,4 +1,7 @@
-"""What each column of a table is for, found by looking at its first rows."""
+"""What each column of a table is for, and what already speaks against a training, found by looking at its first rows.
+
+Nothing here needs torch, so that a refusal does not wait for it.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +9,12 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Literal
 
 from mphil.errors import DataError, UnknownName, UsageError
 from mphil.tables.cells import MOSTLY, as_number, decimal_mark, is_missing, looks_like_date, normal_label, read_measured
-from mphil.tables.read import SMILES, Table
+from mphil.tables.read import SMILES, Table, open_table
 
 SAMPLE = 2_000
 """Rows that are looked at."""
@@ -238,3 +242,61 @@ def _is_measured(name: str, look: _Look) -> bool:
 
 def _with_role(why: Mapping[str, tuple[Role, str]], wanted: Role, order: Sequence[str]) -> tuple[str, ...]:
     return tuple(name for name in order if why[name][0] == wanted)
+
+
+LEAST_ROWS = 50
+"""Rows below which parts would be too small to mean anything."""
+
+
+def first_look(
+    path: Path,
+    *,
+    smiles: str | None = None,
+    targets: Sequence[str] = (),
+    id: str | None = None,
+    sheet: str | None = None,
+    measured: bool = False,
+    whole: bool = True,
+) -> None:
+    """Refuse a table that has no such column, or so few rows that all are seen at once and cannot be enough.
+
+    Args:
+        path: the table.
+        smiles: column of the molecules, found when absent.
+        targets: columns of labels, found when absent.
+        id: column that names the rows, found when absent.
+        sheet: of a workbook.
+        measured: a threshold will make classes of the labels.
+        whole: there are no other rows, such as those of an external test set.
+
+    Raises:
+        UnknownName: a column that does not exist.
+        DataError: the table cannot be read, there are too few rows, or all labels are alike.
+    """
+    table = open_table(path, sheet=sheet or "")
+    roles = find_roles(table, smiles=smiles, targets=targets, id=id)
+    chunks = table.chunks(SAMPLE, columns=roles.targets or [roles.smiles])
+    chunk = next(chunks, None)
+    if not whole or chunk is None or next(chunks, None) is not None:  # a chunk of long rows has fewer of them
+        return
+    if len(chunk) < LEAST_ROWS:
+        raise too_few(path, f"{len(chunk):,} rows")
+    if len(roles.targets) == 1 and not measured:
+        cells = Counter(cell.strip() for cell in chunk.columns[roles.targets[0]] if not is_missing(cell))
+        if len({normal_label(cell) for cell in cells}) == 1:
+            raise all_alike(path, roles.targets[0], cells.most_common(1)[0][0], cells.total())
+
+
+def too_few(path: Path | str, seen: str) -> DataError:
+    """The complaint about a small table."""
+    return DataError(
+        f"{path}: {seen}, and {LEAST_ROWS} are needed to train, to choose an epoch and to test; give more rows"
+    )
+
+
+def all_alike(path: Path | str, name: str, label: str, count: int) -> DataError:
+    """The complaint about labels of one class."""
+    return DataError(
+        f"{path}: all {count:,} labels of {name!r} are {label}: nothing can be learned from them; give rows of another "
+        "class, or name another column with --target"
+    )

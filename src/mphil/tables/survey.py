@@ -57,7 +57,7 @@ class Survey:
         targets: the labels.
         domains: column to its (n,) values.
         part: (n,) part that a column of the table gives; None without such a column.
-        bad: the rows that were set aside, in order.
+        bad: the rows that are excluded, in order.
         recoded: bytes that were not UTF-8.
         ids: (n,) what the table calls each row; None without such a column.
         external: (n,) which rows come from an external test set; None without one.

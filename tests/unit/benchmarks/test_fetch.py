@@ -32,7 +32,6 @@ from tests.publisher import (
 
 from mphil import limits
 from mphil.benchmarks import fetch as module
-from mphil.benchmarks import web
 from mphil.benchmarks.fetch import Patience, fetch
 from mphil.errors import DataError, IntegrityError
 
@@ -272,7 +271,7 @@ class TestFaults:
             attempts.append(1)
             raise URLError(fault)
 
-        monkeypatch.setattr(web._OPENER, "open", fail)
+        monkeypatch.setattr(module._OPENER, "open", fail)
         with pytest.raises(DataError, match="cannot download https://name.invalid/file: .*(no such name|expired)"):
             fetch("https://name.invalid/file", target)
         assert attempts == [1]
@@ -371,10 +370,10 @@ class TestRedirects:
         assert_nothing_kept(target)
 
     def test_secrecy_is_not_given_up(self):
-        assert web._next_address("", "https://a/b", "https://c/d") == "https://c/d"
-        assert web._next_address("", "http://a/b", "https://c/d") == "https://c/d"
+        assert module._next_address("", "https://a/b", "https://c/d") == "https://c/d"
+        assert module._next_address("", "http://a/b", "https://c/d") == "https://c/d"
         with pytest.raises(DataError, match="'http://c/d' is no address to follow"):
-            web._next_address("", "https://a/b", "http://c/d")
+            module._next_address("", "https://a/b", "http://c/d")
 
     def test_round_and_round(self, publisher, target):
         publisher.behaviour = moved("/file")

@@ -3,8 +3,8 @@
 import networkx as nx
 import pytest
 
-from mphil.benchmarks.assembly import CRANE, CYCLE, HOUSE, Shape, ladder, path, star, tree, wheel
 from mphil.benchmarks.motif import base_shape
+from mphil.benchmarks.motif_graphs import CRANE, CYCLE, HOUSE, Shape, ladder, path, star, tree, wheel
 
 WIDTHS = [*range(1, 21), *range(25, 36), *range(65, 76)]
 

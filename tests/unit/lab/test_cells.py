@@ -13,9 +13,9 @@ from mphil.errors import UsageError
 from mphil.lab import cells as module
 from mphil.lab.cells import Cell, Request, expand, resolved, toml
 from mphil.lab.records import RecordFile
-from mphil.lab.report.gather import unused
+from mphil.lab.report.sheets import unused
 from mphil.lab.suite import load_suite, parse_suite, suite_names
-from mphil.lab.worker import thin
+from mphil.lab.worker import subset
 from mphil.methods.base import METHODS, resolve_hyperparameters
 from mphil.training.settings import merge, parse_assignment, split_assignment
 from tests.unit.lab.made import TINY, TREES, cells, tiny
@@ -270,17 +270,17 @@ class TestThinning:
     data = benchmark("good-motif-basis", graphs=200)
 
     def test_takes_the_same_share_every_time(self):
-        thinned, again = thin(self.data, 0.5, 0.25), thin(self.data, 0.5, 0.25)
-        assert thinned.split.sizes == {"train": 60, "id_val": 5, "id_test": 5, "ood_val": 5, "ood_test": 5}
-        assert thinned.split.digest() == again.split.digest()
-        assert thinned.split.provenance["eval_fraction"] == 0.25
-        for part, graphs in thinned.split:
+        smaller, again = subset(self.data, 0.5, 0.25), subset(self.data, 0.5, 0.25)
+        assert smaller.split.sizes == {"train": 60, "id_val": 5, "id_test": 5, "ood_val": 5, "ood_test": 5}
+        assert smaller.split.digest() == again.split.digest()
+        assert smaller.split.provenance["eval_fraction"] == 0.25
+        for part, graphs in smaller.split:
             assert torch.isin(graphs, self.data.split[part]).all()
 
     def test_whole_parts_stay_as_they_are(self):
-        assert thin(self.data, 1.0, 1.0) is self.data
-        assert torch.equal(thin(self.data, 1.0, 0.5).split.train, self.data.split.train)
-        assert torch.equal(thin(self.data, 0.5, 1.0).split.ood_test, self.data.split.ood_test)
+        assert subset(self.data, 1.0, 1.0) is self.data
+        assert torch.equal(subset(self.data, 1.0, 0.5).split.train, self.data.split.train)
+        assert torch.equal(subset(self.data, 0.5, 1.0).split.ood_test, self.data.split.ood_test)
 
     def test_never_empty(self):
-        assert set(thin(self.data, 1e-6, 1e-6).split.sizes.values()) == {1}
+        assert set(subset(self.data, 1e-6, 1e-6).split.sizes.values()) == {1}

@@ -12,7 +12,7 @@ from mphil.errors import UnknownName, UsageError
 from mphil.lab.cells import Request, expand
 from mphil.lab.records import RecordFile
 from mphil.lab.report import write_report
-from mphil.lab.report.gather import fill
+from mphil.lab.report.sheets import fill
 from mphil.lab.statistics import paired_p, t_interval
 from mphil.lab.study import Study
 from mphil.lab.suite import parse_suite

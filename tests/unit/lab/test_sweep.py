@@ -3,7 +3,7 @@
 import pytest
 
 from mphil.lab.records import RecordFile, read_folder
-from mphil.lab.sweep import SweepProgress, Tally, Watcher, describe, duration, sweep, unique
+from mphil.lab.sweep import SweepCallback, SweepProgress, Tally, describe, duration, sweep, unique
 from tests.unit.lab.made import Inline, cells, record, tiny
 
 ROWS = """
@@ -69,7 +69,7 @@ class TestSweep:
         assert len(recorded(tmp_path)) == 4
 
     def test_what_another_sweep_records_in_the_meantime_is_not_run(self, tmp_path):
-        class Meanwhile(Watcher):
+        class Meanwhile(SweepCallback):
             def ended(self, outcome, tally):
                 RecordFile(tmp_path / "tiny.jsonl").append(record(CELLS[4]))
 
@@ -89,7 +89,7 @@ class TestSweep:
         assert not (tmp_path / "tiny.failed.jsonl").exists()
 
     def test_an_interrupt_loses_nothing(self, tmp_path):
-        class Stop(Watcher):
+        class Stop(SweepCallback):
             def ended(self, outcome, tally):
                 if tally.run == 3:
                     raise KeyboardInterrupt

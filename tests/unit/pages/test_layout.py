@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mphil.pages import layout as module
-from mphil.pages.layout import layout, path_lengths, stress
+from mphil.pages import samples as module
+from mphil.pages.samples import layout, path_lengths, stress
 
 
 def edges_of(graph: nx.Graph) -> np.ndarray:

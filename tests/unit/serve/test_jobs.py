@@ -48,6 +48,13 @@ def test_a_file_ends_with_an_answer_for_every_row(tmp_path, model, pool):
     assert not found.source.exists(), "what was sent is not kept"
 
 
+def test_rows_keep_the_lines_of_the_file(tmp_path, model, pool):
+    found = job(tmp_path, 'note,smiles,id\n"two\nlines",CCO,a\n\nx,y\nz,C,b\n')
+    found.run(model, pool)
+    rows = [(row.row, row.line, row.name, row.cells["status"]) for row in found.results.page(1)]
+    assert rows == [(1, 2, "a", "ok"), (2, 5, "", "ragged"), (3, 6, "b", "ok")]
+
+
 @pytest.mark.parametrize(
     ("text", "error"),
     [("", "assay.csv: the file is empty"), (b"\0\1\2" * 99, "assay.csv: holds binary data"), ("a,b\n1,2\n", "column")],

@@ -15,7 +15,7 @@ def written(path, rows):
     with open_writer(path, ["id", "smiles", "note"], None, OURS, [False, True, False]) as writer:
         columns = [list(column) for column in zip(*rows, strict=True)] or [[]] * 6
         writer.write(columns[:3], columns[3:])
-    return open_results(path, molecule=1, name=0, columns=OURS)
+    return open_results(path, molecule=1, name=0, columns=OURS, lines=range(2, 2 + len(rows)))
 
 
 CELL = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=6)
@@ -29,7 +29,7 @@ def test_pages_together_are_the_table(tmp_path_factory, cells, times):
     read = [row for number in range(1, results.pages + 1) for row in results.page(number)]
 
     assert results.rows == len(rows)
-    assert [row.row for row in read] == list(range(1, len(rows) + 1))
+    assert [(row.row, row.line) for row in read] == [(number, number + 1) for number in range(1, len(rows) + 1)]
     assert [(row.name, row.smiles) for row in read] == [(harmless(cells[0]), harmless(cells[1])) for cells in rows]
     assert [row.cells["probability"] for row in read] == pytest.approx([cells[4] for cells in rows], rel=1e-5)
     assert all(row.cells["prediction"] == "active" and row.cells["message"] is None for row in read)

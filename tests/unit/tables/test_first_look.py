@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from mphil.errors import DataError, UnknownName
-from mphil.tables.first_look import first_look
+from mphil.tables.roles import first_look
 from tests.products import molecules, write_table
 
 SMILES = molecules()
@@ -47,7 +47,7 @@ def test_no_such_column(tmp_path, told):
 
 
 def test_long_tables_are_judged_later(tmp_path, monkeypatch):
-    monkeypatch.setattr("mphil.tables.first_look.SAMPLE", 59)
+    monkeypatch.setattr("mphil.tables.roles.SAMPLE", 59)
     first_look(table(tmp_path, ["ja"]), targets=["hit"])
 
 
@@ -59,5 +59,5 @@ def test_a_table_of_long_rows_is_not_judged_by_its_first_chunk(tmp_path, monkeyp
 
 
 def test_torch_is_not_imported():
-    said = "import sys, mphil.tables.first_look, mphil.training.place; sys.exit('torch' in sys.modules)"
+    said = "import sys, mphil.tables.roles, mphil.training.place; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", said], check=False).returncode == 0

@@ -8,8 +8,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from mphil.errors import DataError
-from mphil.tables.balance import class_counts
-from mphil.tables.splitting import HELD, LEAST_HELD, by_group
+from mphil.tables.splitting import HELD, LEAST_HELD, by_group, class_counts
 
 OOD_VAL, OOD_TEST = 3, 4
 FEW = settings(max_examples=60)

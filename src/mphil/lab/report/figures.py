@@ -8,7 +8,7 @@ from statistics import mean
 
 from mphil.lab.records import Record
 from mphil.lab.report.document import Bars, Block, Curves, Dots, DrawnMolecules, RankDiagram, ReportTable, Scatter
-from mphil.lab.report.gather import Sheet, SheetEntry
+from mphil.lab.report.sheets import Sheet, SheetEntry
 from mphil.lab.report.tables import NONE, PLAIN, caption, pooled_ranks, sheet_ranks, spread
 from mphil.lab.statistics import MeanRanks, centre_and_spread, t_interval
 from mphil.pages.elements import listing

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from statistics import mean
 
 from mphil.lab.report.document import ReportTable
-from mphil.lab.report.gather import Sheet, SheetEntry
+from mphil.lab.report.sheets import Sheet, SheetEntry
 from mphil.lab.statistics import (
     MeanRanks,
     centre_and_spread,

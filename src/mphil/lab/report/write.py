@@ -17,9 +17,9 @@ from mphil.lab.records import Record, read_folder
 from mphil.lab.report import tables
 from mphil.lab.report.document import Block, Chapter, Document, DrawnMolecules, ReportTable
 from mphil.lab.report.figures import figures, pooled_diagrams, score_figures
-from mphil.lab.report.gather import Sheet, SheetEntry, failures_of, fill, known_names, same_data, unused
 from mphil.lab.report.latex import latex
 from mphil.lab.report.rendering import figure_file, html, markdown, svg
+from mphil.lab.report.sheets import Sheet, SheetEntry, failures_of, fill, known_names, same_data, unused
 from mphil.lab.report.tables import NONE, RULES, compares_methods, interval, printed_figure, spread
 from mphil.lab.suite import Suite, known_methods, load_suite, suite_names
 from mphil.methods.base import METHODS

@@ -50,6 +50,7 @@ from mphil.model.bundle.manifest import (
     write_files,
 )
 from mphil.model.bundle.members import parse_members, render_members
+from mphil.model.bundle.retired import renewed
 from mphil.model.committee.trees import Trees
 from mphil.nn.encoders import encoder_class
 from mphil.nn.memory import Memory
@@ -157,7 +158,7 @@ def _config(folder: Path, data: bytes) -> BundleConfig:
         raise _unusable(folder / CONFIG, f"plugins: {error.errors()[0]['msg']}") from None
     check_plugins(str(folder), plugins)
     try:
-        config = BundleConfig.model_validate(values)
+        config = renewed(BundleConfig.model_validate(values))
     except (ValidationError, MphilError) as error:
         reason = error.errors()[0]["msg"] if isinstance(error, ValidationError) else str(error)
         raise _unusable(folder / CONFIG, reason) from None

@@ -27,7 +27,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from mphil.errors import IntegrityError, UsageError
-from mphil.files import replace_folder, write_bytes
+from mphil.files import UNKNOWN_FILE, replace_folder, write_bytes
 from mphil.limits import (
     MAX_BUNDLE_SETTINGS_BYTES,
     MAX_BUNDLE_TENSOR_BYTES,
@@ -56,6 +56,9 @@ REQUIRED = frozenset((MODEL, CONFIG, TRUST, REFERENCES, METRICS, CARD))
 KNOWN = REQUIRED | {MOLECULES, HELD_OUT, MEMBERS}
 SETTINGS = (CONFIG, TRUST)
 """Files of settings, which are short: parsing long JSON text keeps a reader busy."""
+
+HANDLES = os.open in os.supports_dir_fd
+"""Whether files can be opened by the handle of their folder."""
 
 REMEDY = "copy the bundle again, or make it again with `mphil train`"
 ATTEMPTS = 20
@@ -109,7 +112,7 @@ def read_files(folder: Path) -> tuple[dict[str, bytes], str]:
     raise AssertionError
 
 
-def _read_all(folder: Path, handle: int) -> tuple[dict[str, bytes], str]:
+def _read_all(folder: Path, handle: int | None) -> tuple[dict[str, bytes], str]:
     manifest = _read_manifest(folder, handle)
     if missing := sorted(REQUIRED - manifest.files.keys()):
         raise IntegrityError(f"{folder / MANIFEST} does not name {missing[0]}; {REMEDY}")
@@ -165,7 +168,9 @@ def read_plain(path: Path, limit: int, folder: int | None = None) -> bytes:
     """
     name = path if folder is None else path.name
     try:
-        handle = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
+        if not hasattr(os, "O_NOFOLLOW") and path.is_symlink():
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
+        handle = os.open(name, os.O_RDONLY | UNKNOWN_FILE, dir_fd=folder)
     except OSError as error:
         if error.errno == errno.ELOOP:
             raise IntegrityError(f"{path} is a link; a bundle holds plain files only; {REMEDY}") from None
@@ -183,8 +188,13 @@ def read_plain(path: Path, limit: int, folder: int | None = None) -> bytes:
 
 
 @contextmanager
-def _opened(folder: Path) -> Iterator[int]:
-    """A handle of a folder."""
+def _opened(folder: Path) -> Iterator[int | None]:
+    """A handle of a folder; None where files cannot be opened by it, as on Windows, and are opened by their path."""
+    if not HANDLES:
+        if not folder.is_dir():
+            raise _no_bundle(folder)
+        yield None
+        return
     try:
         handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except (FileNotFoundError, NotADirectoryError):
@@ -197,10 +207,10 @@ def _opened(folder: Path) -> Iterator[int]:
         os.close(handle)
 
 
-def _is_there(folder: Path, handle: int) -> bool:
+def _is_there(folder: Path, handle: int | None) -> bool:
     """Whether the folder of that name is still the one of the handle."""
     try:
-        return os.path.samestat(folder.stat(), os.fstat(handle))
+        return handle is None or os.path.samestat(folder.stat(), os.fstat(handle))
     except FileNotFoundError:
         return False
 
@@ -209,10 +219,10 @@ def _no_bundle(folder: Path) -> UsageError:
     return UsageError(f"{folder}: no bundle here ({MANIFEST} is missing); make one with `mphil train FILE`")
 
 
-def _read_manifest(folder: Path, handle: int) -> _Manifest:
+def _read_manifest(folder: Path, handle: int | None) -> _Manifest:
     path = folder / MANIFEST
     try:
-        os.stat(MANIFEST, dir_fd=handle, follow_symlinks=False)
+        os.stat(path if handle is None else MANIFEST, dir_fd=handle, follow_symlinks=False)
     except FileNotFoundError:
         raise _no_bundle(folder) from None
     text = read_plain(path, MAX_MANIFEST_BYTES, handle)

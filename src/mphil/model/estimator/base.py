@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 from mphil.chem.row_issue import OK
 from mphil.model.bundle import Bundle, write_bundle
 from mphil.model.committee.trees import TREE_KINDS
-from mphil.model.estimator.gather import gather, know_rows
+from mphil.model.estimator.holdout import gather, know_rows
 from mphil.model.estimator.inputs import InputError, Labels, OnBad, groups_of, read_rows, tell, value_errors
 from mphil.model.predictor import Predictions, Predictor
 from mphil.model.product import Prepared, assemble, choosing_part

@@ -2,7 +2,7 @@
 
 import { explain, Problem } from "./api.js";
 import { byId, count, decimals, make, picture, verdict } from "./elements.js";
-import { cellsOf, intervalName, isRegression, nameOf, plausible, plausibleName, probabilityName } from "./table.js";
+import { cellsOf, intervalName, isRegression, nameOf, placeOf, plausible, plausibleName, probabilityName } from "./table.js";
 
 const dialog = byId("details");
 const body = byId("details-body");
@@ -32,7 +32,7 @@ async function show(state) {
   byId("details-heading").textContent = nameOf(row);
   byId("previous").disabled = place === 0;
   byId("next").disabled = place === rows.length - 1;
-  const smiles = make("p", { className: "smiles" }, make("code", {}, row.smiles));
+  const smiles = make("p", { className: "smiles" }, placeOf(row), " ", make("code", {}, row.smiles));
   if (row.cells.status !== "ok") {
     body.replaceChildren(smiles, make("p", {}, verdict("", `no answer: ${row.cells.status}`)), make("p", {}, row.cells.message ?? ""));
     return;

@@ -45,6 +45,14 @@ export function plausible(set) {
 
 export const nameOf = (row) => row.name || `Row ${count(row.row)}`;
 
+/* Its number and line as far as its name does not say them; null when nothing is left to say. */
+export function placeOf(row) {
+  const told = [];
+  if (row.name) told.push(`row ${count(row.row)}`);
+  if (row.line !== row.row) told.push(`line ${count(row.line)}`);
+  return told.length ? make("span", { className: "note" }, told.join(", ")) : null;
+}
+
 function headings(model) {
   const shown = [["Molecule", ""], ["Decisive atoms", ""], ["Prediction", ""]];
   if (!isRegression(model)) shown.push([probabilityName(model), "number"]);
@@ -69,9 +77,8 @@ export function showTable(model, page, target, open) {
 function line(row, model, target, columns, open) {
   const cells = cellsOf(row, model, target);
   const opener = make("button", { type: "button", className: "open", onclick: open }, nameOf(row));
-  const number = row.name ? make("span", { className: "note" }, `row ${count(row.row)}`) : null;
   const head = make("th", { scope: "row", role: "rowheader", className: "molecule" },
-    opener, number, make("code", { className: "spelling" }, row.smiles));
+    opener, placeOf(row), make("code", { className: "spelling" }, row.smiles));
   const answered = cells.prediction !== null;
   const rest = answered ? answer(row, cells, model) : refusal(cells, columns.length - 1);
   const element = make("tr", { role: "row", className: answered ? "" : "without" }, head, ...rest);

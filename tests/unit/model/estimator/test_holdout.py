@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mphil.model.estimator.gather import hold_out
+from mphil.model.estimator.holdout import hold_out
 from mphil.tables.splitting import ID_VAL, OOD_VAL, TRAIN
 
 ROWS = st.lists(

@@ -9,7 +9,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mphil.benchmarks.assembly import (
+from mphil.benchmarks.motif_graphs import (
     CRANE,
     CYCLE,
     HOUSE,
