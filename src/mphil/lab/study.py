@@ -124,7 +124,7 @@ def study(
     selection: str = "ood_val",
     jobs: int = 1,
     dirty: bool = False,
-    watcher: SweepCallback | None = None,
+    callback: SweepCallback | None = None,
     **settings: Mapping[str, Any],
 ) -> Study:
     """Train every method on every benchmark with every seed, each in a process of its own, and compare.
@@ -141,7 +141,7 @@ def study(
         selection: the rule that chooses the reported epoch: `ood_val`, `id_val` or `last`.
         jobs: processes at a time, one thread each.
         dirty: run even from a checkout with uncommitted changes; the records say so.
-        watcher: who is told what happens.
+        callback: who is told what happens.
         settings: of all runs by section: `train={"epochs": 20}, encoder={"width": 64}, benchmark={"graphs": 600}`.
     """
     text, folder = _suite_text(methods, benchmarks, seeds, selection, settings), Path(out)
@@ -151,7 +151,7 @@ def study(
         check_committed()
     folder.mkdir(parents=True, exist_ok=True)
     write_text(folder / f"{NAME}.toml", text)
-    tally = sweep(cells, LocalEngine(folder / "runs", jobs), folder, watcher)
+    tally = sweep(cells, LocalEngine(folder / "runs", jobs), folder, callback)
     records, problems = read_folder(folder)
     for check in (known_names, same_data):
         records, strange = check(records)

@@ -72,7 +72,7 @@ def unique(cells: Sequence[Cell]) -> list[Cell]:
 
 
 def sweep(
-    cells: Sequence[Cell], engine: Engine, out: Path, watcher: SweepCallback | None = None, *, keep: bool = False
+    cells: Sequence[Cell], engine: Engine, out: Path, callback: SweepCallback | None = None, *, keep: bool = False
 ) -> Tally:
     """Carry out the cells that have no record in the folder, whichever suite it was made for.
 
@@ -83,36 +83,36 @@ def sweep(
         cells: what is wanted, all of one suite.
         engine: where it is done.
         out: folder of the records.
-        watcher: who is told what happens.
+        callback: who is told what happens.
         keep: leave the files of a run, with the weights, when its record is safe.
     """
-    watcher, wanted = watcher or SweepCallback(), unique(cells)
+    callback, wanted = callback or SweepCallback(), unique(cells)
     records, left_out = read_folder(out)
     recorded = {record["cell"] for record in records}
     due = [cell for cell in wanted if cell.id not in recorded]
     tally, began = Tally(len(wanted), before=len(wanted) - len(due), left_out=left_out), time.monotonic()
-    watcher.begun(tally)
+    callback.begun(tally)
     for cell in wanted:
         if cell.id in recorded and not keep:
             engine.clear(cell)
-    with closing(engine.run(_still_due(due, out, tally, watcher))) as outcomes:
+    with closing(engine.run(_still_due(due, out, tally, callback))) as outcomes:
         for outcome in outcomes:
             if outcome.state == "failed" and outcome.cell.id in _records(outcome.cell, out).cells():
                 # Another sweep had it first, recorded it and cleared its files while our worker waited for them.
                 outcome = Outcome(outcome.cell, "busy", {})
             _settle(outcome, engine, out, tally, keep)
             tally.seconds = time.monotonic() - began
-            watcher.ended(outcome, tally)
+            callback.ended(outcome, tally)
     return tally
 
 
-def _still_due(cells: Sequence[Cell], out: Path, tally: Tally, watcher: SweepCallback) -> Iterator[Cell]:
+def _still_due(cells: Sequence[Cell], out: Path, tally: Tally, callback: SweepCallback) -> Iterator[Cell]:
     """The cells, without those that another sweep has recorded in the meantime."""
     for cell in cells:
         if cell.id in _records(cell, out).cells():
             tally.before += 1
             continue
-        watcher.started(cell)
+        callback.started(cell)
         yield cell
 
 

@@ -72,7 +72,7 @@ class Product:
     """A finished training.
 
     Attributes:
-        folder: where everything is: the bundle, the runs, the rows that were set aside.
+        folder: where everything is: the bundle, the runs, the rows that were excluded.
         bundle: the bundle as it was written.
         run: the run of the method; None when trees answer alone.
     """
