@@ -25,7 +25,7 @@ from mphil.nn import world
 
 
 class Callback:
-    """Told of every step and epoch of a training: a progress bar, a log, or an object of your own given to `mphil.train`.
+    """Told of every step and epoch: a progress bar, a log, or an object of your own given to `mphil.train`.
 
     An exception in a callback ends the training and is passed on; the last checkpoint is untouched, so the run can be
     resumed from it.
