@@ -16,6 +16,7 @@ from rdkit.Chem.rdFingerprintGenerator import GetMorganGenerator
 from rdkit.DataStructs import BitVectToBinaryText
 
 from mphil.chem.crippen import crippen
+from mphil.chem.schema import MoleculeArrays
 
 RADIUS = 2
 BITS = 2048
@@ -93,8 +94,12 @@ def morgan_counts(mols: Iterable[Mol]) -> npt.NDArray[np.uint8]:
     return np.stack(rows) if rows else np.empty((0, COUNTS), np.uint8)
 
 
-def descriptors(mols: Iterable[Mol]) -> npt.NDArray[np.float32]:
+def descriptors(mols: Iterable[Mol], made: MoleculeArrays | None = None) -> npt.NDArray[np.float32]:
     """(n, DESCRIPTORS) finite numbers; what is not defined for a molecule is 0.
+
+    Args:
+        mols: the molecules.
+        made: what `featurize` says of them, if that is known.
 
     Example:
         >>> from mphil.chem.parse import parse_smiles
@@ -107,7 +112,7 @@ def descriptors(mols: Iterable[Mol]) -> npt.NDArray[np.float32]:
         alone = [map(_CALCULATOR.ComputeProperties(mol).__getitem__, range(len(_ALONE))) for mol in asked]
         peoe = _matrix(map(rdMolDescriptors.PEOE_VSA_, asked), VECTORS["PEOE_VSA"])
         mqn = _matrix(map(rdMolDescriptors.MQNs_, asked), VECTORS["MQN"])
-        sums, slogp, smr = crippen(asked)
+        sums, slogp, smr = crippen(asked, made)
     properties = np.concatenate([_matrix(alone, len(_ALONE)), sums, mqn[:, [_ROTATABLE]]], axis=1)[:, _ORDER]
     found: npt.NDArray[np.float64] = np.concatenate([properties, slogp, smr, peoe, mqn], axis=1)
     found = np.nan_to_num(found, nan=0.0, posinf=LARGEST, neginf=-LARGEST).clip(-LARGEST, LARGEST)

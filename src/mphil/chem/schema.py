@@ -127,10 +127,11 @@ def _chirality(mol: Mol, atoms: Sequence[Atom]) -> Iterable[Any]:
 
 
 def _stereo(mol: Mol, bonds: Sequence[Bond]) -> Iterable[Any]:
-    return [
-        bond.GetStereo() if order == 2 else BondStereo.STEREONONE
-        for bond, order in zip(bonds, map(Bond.GetBondTypeAsDouble, bonds), strict=True)
-    ]
+    stereo = [BondStereo.STEREONONE] * len(bonds)
+    for begin, end in mol.GetSubstructMatches(_DOUBLE, maxMatches=2 * len(bonds)):  # from either end
+        bond = mol.GetBondBetweenAtoms(begin, end)
+        stereo[bond.GetIdx()] = bond.GetStereo()
+    return stereo
 
 
 def _handedness(mol: Mol, atoms: Sequence[Atom]) -> Iterable[int]:
@@ -149,6 +150,7 @@ def _pattern(atom: Atom) -> Mol:
 
 
 _TAGGED = _pattern(rdqueries.HasChiralTagQueryAtom())
+_DOUBLE = Chem.MolFromSmarts("*=*")
 _Hybrid, _Bond, _Stereo = HybridizationType, BondType, BondStereo
 
 GOOD = Schema(
