@@ -29,6 +29,9 @@ ARRAYS: dict[Fact, tuple[str, ...]] = {
 """What can be asked of molecules, and the arrays that tell it: heavy atoms, Bemis-Murcko scaffold, canonical SMILES and
 what standardisation did, features and bonds, packed Morgan fingerprint, and what trees split on."""
 
+SLICE = 64
+"""Molecules that are held at a time."""
+
 NUMBERS = {"size": np.int64, "changed": np.uint8}
 TEXTS = {"canonical", "scaffold"}
 
@@ -93,6 +96,16 @@ def read_batch(
         definite: refuse wildcards and dative bonds.
         standardised: take the molecule as a chemist means it; `changed` says what that did to each, as bits.
     """
+    # While a molecule is new, it is in the cache of the processor; of hundreds, most are not.
+    slices = [smiles[first : first + SLICE] for first in range(0, len(smiles), SLICE)] or [smiles]
+    read = [_read_slice(some, wanted, schema, lenient, definite, standardised) for some in slices]
+    return join(read, [len(some) for some in slices])
+
+
+def _read_slice(
+    smiles: Sequence[str], wanted: Sequence[Fact], schema: str, lenient: bool, definite: bool, standardised: bool
+) -> ReadBatch:
+    """The same, all rows at once."""
     mols, issues = read_rows(smiles, lenient, definite=definite)
     mols, changed = _standardised(mols, standardised)
     facts: dict[str, list[Any]] = {}
@@ -116,11 +129,11 @@ def read_batch(
     arrays: Arrays = {name: np.array(facts[name], kind) for name, kind in NUMBERS.items() if name in facts}
     for name in TEXTS & facts.keys():
         arrays[name], arrays[f"{name}_length"] = _end_to_end(facts[name])
-    if "graph" in wanted:
-        made = featurize(mols, SCHEMAS[schema])
+    made = featurize(mols, SCHEMAS[schema]) if "graph" in wanted else None
+    if made is not None:
         arrays |= {name: getattr(made, name) for name in ARRAYS["graph"]}
     if "features" in wanted:
-        arrays |= {"counts": morgan_counts(mols), "descriptors": descriptors(mols)}
+        arrays |= {"counts": morgan_counts(mols), "descriptors": descriptors(mols, made)}
     if "fingerprint" in wanted:
         arrays["fingerprint"] = packed(arrays["counts"]) if "features" in wanted else morgan_fingerprints(mols)
     return ReadBatch(arrays, issues)

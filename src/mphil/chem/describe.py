@@ -2,73 +2,21 @@
 
 The descriptors are a fixed list of those that RDKit computes in compiled code in time that grows gently with the number
 of atoms; none looks for stereo centres, walks all paths or solves for eigenvalues, so that no molecule takes seconds.
-What atoms add to hydrophobicity and refractivity (Wildman and Crippen, 1999) is found once for all that is made of it:
-RDKit's own functions match a hundred patterns for the sums, and again for the surfaces; the bits are the same.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 import numpy as np
 import numpy.typing as npt
 from rdkit import Chem, rdBase
-from rdkit.Chem import AddHs, Mol, rdMolDescriptors
+from rdkit.Chem import Mol, rdMolDescriptors
 from rdkit.Chem.rdFingerprintGenerator import GetMorganGenerator
-from rdkit.Chem.rdMolDescriptors import _CalcCrippenContribs, _CalcLabuteASAContribs
 from rdkit.DataStructs import BitVectToBinaryText
 
-Floats = npt.NDArray[np.float64]
-
-EDGES = (
-    (-0.4, -0.2, 0.0, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6),
-    (1.29, 1.82, 2.24, 2.45, 2.75, 3.05, 3.63, 3.8, 4.0),
-)
-"""Where RDKit divides the surface by the hydrophobicity and by the refractivity of its atoms."""
-
-
-def crippen(mols: Sequence[Mol]) -> tuple[Floats, Floats, Floats]:
-    """RDKit's CrippenClogP and CrippenMR (n, 2), SlogP_VSA (n, 12) and SMR_VSA (n, 10) of n molecules.
-
-    Example:
-        >>> from rdkit.Chem import MolFromSmiles
-        >>> sums, *surfaces = crippen([MolFromSmiles("CCO")])
-        >>> sums.round(4).tolist(), [len(surface[0]) for surface in surfaces]
-        ([[-0.0014, 12.7598]], [12, 10])
-    """
-    whole: list[tuple[float, float]] = []
-    own: list[tuple[float, float]] = []
-    areas: list[float] = []
-    sizes = []
-    for mol in mols:
-        added = _CalcCrippenContribs(AddHs(mol))
-        atoms = mol.GetNumAtoms()
-        # Patterns of other elements pass over hydrogens; those of hydrogens do not.
-        own += added[:atoms] if atoms == mol.GetNumHeavyAtoms() else _CalcCrippenContribs(mol)
-        areas.extend(map(_CalcLabuteASAContribs(mol)[0].__getitem__, range(atoms)))
-        whole += added
-        sizes.append((len(added), atoms))
-    n, (with_hydrogens, without) = len(mols), np.array(sizes, np.int64).reshape(-1, 2).T
-    owner = np.repeat(np.arange(n), with_hydrogens)
-    sums = [_sums(owner, column, n) for column in _columns(whole)]
-    owner = np.repeat(np.arange(n), without)
-    surfaces = []
-    for column, edges in zip(_columns(own), EDGES, strict=True):
-        places = len(edges) + 1
-        place = owner * places + np.searchsorted(edges, column, side="right")
-        surfaces.append(_sums(place, areas, n * places).reshape(n, places))
-    return np.stack(sums, axis=1), surfaces[0], surfaces[1]
-
-
-def _sums(place: npt.NDArray[np.int64], values: npt.ArrayLike, places: int) -> Floats:
-    """(places,) sums of the values there, added in the order of the atoms, as RDKit does."""
-    return np.bincount(place, values, places).astype(np.float64, copy=False)
-
-
-def _columns(pairs: list[tuple[float, float]]) -> Floats:
-    """(2, n) of n pairs."""
-    return np.array(pairs, np.float64).reshape(-1, 2).T
-
+from mphil.chem.crippen import crippen
+from mphil.chem.schema import MoleculeArrays
 
 RADIUS = 2
 BITS = 2048
@@ -146,8 +94,12 @@ def morgan_counts(mols: Iterable[Mol]) -> npt.NDArray[np.uint8]:
     return np.stack(rows) if rows else np.empty((0, COUNTS), np.uint8)
 
 
-def descriptors(mols: Iterable[Mol]) -> npt.NDArray[np.float32]:
+def descriptors(mols: Iterable[Mol], made: MoleculeArrays | None = None) -> npt.NDArray[np.float32]:
     """(n, DESCRIPTORS) finite numbers; what is not defined for a molecule is 0.
+
+    Args:
+        mols: the molecules.
+        made: what `featurize` says of them, if that is known.
 
     Example:
         >>> from mphil.chem.parse import parse_smiles
@@ -160,7 +112,7 @@ def descriptors(mols: Iterable[Mol]) -> npt.NDArray[np.float32]:
         alone = [map(_CALCULATOR.ComputeProperties(mol).__getitem__, range(len(_ALONE))) for mol in asked]
         peoe = _matrix(map(rdMolDescriptors.PEOE_VSA_, asked), VECTORS["PEOE_VSA"])
         mqn = _matrix(map(rdMolDescriptors.MQNs_, asked), VECTORS["MQN"])
-        sums, slogp, smr = crippen(asked)
+        sums, slogp, smr = crippen(asked, made)
     properties = np.concatenate([_matrix(alone, len(_ALONE)), sums, mqn[:, [_ROTATABLE]]], axis=1)[:, _ORDER]
     found: npt.NDArray[np.float64] = np.concatenate([properties, slogp, smr, peoe, mqn], axis=1)
     found = np.nan_to_num(found, nan=0.0, posinf=LARGEST, neginf=-LARGEST).clip(-LARGEST, LARGEST)

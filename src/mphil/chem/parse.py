@@ -9,7 +9,7 @@ from textwrap import shorten
 from typing import Any, Literal, NoReturn
 
 from rdkit import Chem, rdBase
-from rdkit.Chem import BondType, Mol, MolToSmiles, SanitizeFlags, rdqueries
+from rdkit.Chem import BondStereo, BondType, Mol, MolToSmiles, SanitizeFlags, rdqueries
 from rdkit.Chem.MolStandardize import rdMolStandardize
 
 from mphil.errors import DataError
@@ -255,6 +255,8 @@ UNCHANGED, FRAGMENTS, CHARGES = 0, 1, 2
 """What was changed, as bits."""
 
 _CHARGED = rdqueries.FormalChargeEqualsQueryAtom(0, negate=True)
+_TAGGED = rdqueries.HasChiralTagQueryAtom()
+_DOUBLE = Chem.MolFromSmarts("*=*")
 _CHOOSER = rdMolStandardize.LargestFragmentChooser(preferOrganic=True)
 _UNCHARGER = rdMolStandardize.Uncharger(canonicalOrder=True)
 
@@ -277,16 +279,32 @@ def standardise(mol: Mol) -> tuple[Mol, int]:
         >>> Chem.MolToSmiles(made), changed
         ('CC(=O)O', 3)
     """
-    if not any(atom.GetAtomicNum() == CARBON for atom in mol.GetAtoms()):
-        return mol, UNCHANGED
     several = len(Chem.GetMolFrags(mol)) > 1
     if not several and not len(mol.GetAtomsMatchingQuery(_CHARGED)):
         return mol, UNCHANGED
+    if not any(atom.GetAtomicNum() == CARBON for atom in mol.GetAtoms()):
+        return mol, UNCHANGED
+    changed = FRAGMENTS if several else UNCHANGED
     with rdBase.BlockLogs():
         parent = _CHOOSER.choose(mol) if several else mol
         neutral = _UNCHARGER.uncharge(parent)
+        fewer = _charges(neutral) != _charges(parent)
+        if not fewer and not _has_stereo(parent):
+            return parent, changed
         Chem.AssignStereochemistry(neutral, cleanIt=True, force=True)
-    changed = FRAGMENTS if several else UNCHANGED
-    if Chem.MolToSmiles(neutral) != Chem.MolToSmiles(parent):
-        changed |= CHARGES
-    return (neutral if changed & CHARGES else parent), changed
+    if fewer or Chem.MolToSmiles(neutral) != Chem.MolToSmiles(parent):
+        return neutral, changed | CHARGES
+    return parent, changed
+
+
+def _charges(mol: Mol) -> list[tuple[int, int]]:
+    """Atoms with a charge, and the charge."""
+    return [(atom.GetIdx(), atom.GetFormalCharge()) for atom in mol.GetAtomsMatchingQuery(_CHARGED)]
+
+
+def _has_stereo(mol: Mol) -> bool:
+    """Whether an atom or a double bond has it, so that finding it anew might say something else."""
+    if len(mol.GetAtomsMatchingQuery(_TAGGED)):
+        return True
+    pairs = mol.GetSubstructMatches(_DOUBLE, maxMatches=2 * mol.GetNumBonds())
+    return any(mol.GetBondBetweenAtoms(*pair).GetStereo() != BondStereo.STEREONONE for pair in pairs)

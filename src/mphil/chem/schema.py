@@ -10,12 +10,14 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 from rdkit import Chem
-from rdkit.Chem import Atom, Bond, BondStereo, BondType, ChiralType, HybridizationType, Mol, rdqueries
+from rdkit.Chem import Atom, Bond, BondStereo, BondType, ChiralType, HybridizationType, Mol, QueryAtom, rdqueries
+from rdkit.Chem.rdchem import CompositeQueryType
 
 Codes = npt.NDArray[np.int64]
 Array = npt.NDArray[Any]
-Reader = Callable[[Mol, Sequence[Any]], Iterable[Any]]
-"""From a molecule and all its atoms (or bonds) to a value each; values are whatever converts to an integer."""
+Reader = Callable[[Sequence[Any], Sequence[int]], Iterable[Any]]
+"""From all atoms (or bonds) of a molecule, and the places of the unusual ones, to a value each; values are whatever
+converts to an integer. Unusual are atoms with a charge, a radical or a chiral tag, and double bonds."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +71,7 @@ class Schema:
         kind: `categorical`: each column is one column of codes; `float`: each column with a vocabulary is spread over
             as many zeros and ones as it has codes, each number is itself.
         atom: columns of the node features.
-        bond: columns of the edge features.
+        bond: columns of the edge features; the first is the type.
     """
 
     name: str
@@ -109,46 +111,45 @@ def _spread(column: Column, codes: Codes) -> npt.NDArray[np.float32]:
 def _each(getter: Callable[[Any], Any]) -> Reader:
     """Read by calling a getter of RDKit on each atom or bond."""
 
-    def read(mol: Mol, items: Sequence[Any]) -> Iterable[Any]:
+    def read(items: Sequence[Any], unusual: Sequence[int]) -> Iterable[Any]:
         return map(getter, items)
 
     return read
 
 
-# Getters that return an enumeration take three times as long as those that return a number, and most molecules have no
-# chiral atom and few double bonds; the next readers therefore call them only where they can say anything.
+def _unusual(getter: Callable[[Any], Any], otherwise: Any) -> Reader:
+    """Read likewise, where it can say anything: most molecules have no chiral atom, no charge and few double bonds."""
+
+    def read(items: Sequence[Any], unusual: Sequence[int]) -> Iterable[Any]:
+        values = [otherwise] * len(items)
+        for place in unusual:
+            values[place] = getter(items[place])
+        return values
+
+    return read
 
 
-def _chirality(mol: Mol, atoms: Sequence[Atom]) -> Iterable[Any]:
-    tags = [ChiralType.CHI_UNSPECIFIED] * len(atoms)
-    for (tagged,) in mol.GetSubstructMatches(_TAGGED, maxMatches=len(atoms)):
-        tags[tagged] = atoms[tagged].GetChiralTag()
-    return tags
-
-
-def _stereo(mol: Mol, bonds: Sequence[Bond]) -> Iterable[Any]:
-    return [
-        bond.GetStereo() if order == 2 else BondStereo.STEREONONE
-        for bond, order in zip(bonds, map(Bond.GetBondTypeAsDouble, bonds), strict=True)
-    ]
-
-
-def _handedness(mol: Mol, atoms: Sequence[Atom]) -> Iterable[int]:
+def _hand(atom: Atom) -> int:
     """0 for none, 1 for R, 2 for S."""
-    hands = [0] * len(atoms)
-    for (tagged,) in mol.GetSubstructMatches(_TAGGED, maxMatches=len(atoms)):
-        if atoms[tagged].HasProp("_CIPCode"):
-            hands[tagged] = {"R": 1, "S": 2}.get(atoms[tagged].GetProp("_CIPCode"), 0)
-    return hands
+    tagged = atom.GetChiralTag() != ChiralType.CHI_UNSPECIFIED and atom.HasProp("_CIPCode")
+    return {"R": 1, "S": 2}.get(atom.GetProp("_CIPCode"), 0) if tagged else 0
 
 
-def _pattern(atom: Atom) -> Mol:
+def _any_of(*queries: QueryAtom) -> Mol:
+    """A pattern of one atom, for which one of these holds."""
+    first, *others = queries
+    for query in others:
+        first.ExpandQuery(query, CompositeQueryType.COMPOSITE_OR)
     pattern = Chem.RWMol()
-    pattern.AddAtom(atom)
+    pattern.AddAtom(first)
     return pattern.GetMol()
 
 
-_TAGGED = _pattern(rdqueries.HasChiralTagQueryAtom())
+_UNUSUAL = _any_of(
+    rdqueries.HasChiralTagQueryAtom(),
+    rdqueries.FormalChargeEqualsQueryAtom(0, negate=True),
+    rdqueries.NumRadicalElectronsEqualsQueryAtom(0, negate=True),
+)
 _Hybrid, _Bond, _Stereo = HybridizationType, BondType, BondStereo
 
 GOOD = Schema(
@@ -158,14 +159,14 @@ GOOD = Schema(
         _column("atomic number", _each(Atom.GetAtomicNum), range(119)),
         _column(
             "chirality",
-            _chirality,
+            _unusual(Atom.GetChiralTag, ChiralType.CHI_UNSPECIFIED),
             (ChiralType.CHI_UNSPECIFIED, ChiralType.CHI_TETRAHEDRAL_CW, ChiralType.CHI_TETRAHEDRAL_CCW),
             other=3,
         ),
         _column("degree", _each(Atom.GetTotalDegree), range(11)),
-        _column("formal charge", _each(Atom.GetFormalCharge), range(-5, 7)),
+        _column("formal charge", _unusual(Atom.GetFormalCharge, 0), range(-5, 7)),
         _column("hydrogens", _each(Atom.GetTotalNumHs), range(9)),
-        _column("radical electrons", _each(Atom.GetNumRadicalElectrons), range(5)),
+        _column("radical electrons", _unusual(Atom.GetNumRadicalElectrons, 0), range(5)),
         _column(
             "hybridisation",
             _each(Atom.GetHybridization),
@@ -184,7 +185,7 @@ GOOD = Schema(
         ),
         _column(
             "stereo",
-            _stereo,
+            _unusual(Bond.GetStereo, BondStereo.STEREONONE),
             (
                 _Stereo.STEREONONE,
                 _Stereo.STEREOZ,
@@ -211,8 +212,8 @@ DRUGOOD = Schema(
     atom=(
         _column("element", _each(Atom.GetAtomicNum), (5, 6, 7, 8, 9, 14, 15, 16, 17, 33, 34, 35, 52, 53, 85), other=15),
         _column("degree", _each(Atom.GetDegree), range(6), other=-1),
-        _number("formal charge", _each(Atom.GetFormalCharge)),
-        _number("radical electrons", _each(Atom.GetNumRadicalElectrons)),
+        _number("formal charge", _unusual(Atom.GetFormalCharge, 0)),
+        _number("radical electrons", _unusual(Atom.GetNumRadicalElectrons, 0)),
         _column(
             "hybridisation",
             _each(Atom.GetHybridization),
@@ -222,7 +223,7 @@ DRUGOOD = Schema(
         _number("aromatic", _each(Atom.GetIsAromatic)),
         _column("hydrogens", _each(Atom.GetTotalNumHs), range(5), other=-1),
         _number("chirality possible", _each(methodcaller("HasProp", "_ChiralityPossible"))),
-        _column("handedness", _handedness, (1, 2), other=-1),
+        _column("handedness", _unusual(_hand, 0), (1, 2), other=-1),
     ),
     bond=(
         _column(
@@ -232,7 +233,7 @@ DRUGOOD = Schema(
         _number("in ring", _each(Bond.IsInRing)),
         _column(
             "stereo",
-            _stereo,
+            _unusual(Bond.GetStereo, BondStereo.STEREONONE),
             (_Stereo.STEREONONE, _Stereo.STEREOANY, _Stereo.STEREOZ, _Stereo.STEREOE),
             other=-1,
         ),
@@ -293,10 +294,14 @@ def featurize(mols: Iterable[Mol], schema: Schema = GOOD) -> MoleculeArrays:
         # GetAtoms(): RDKit's iterators and a Python frame per atom cost more than the values.
         atoms = list(map(mol.GetAtomWithIdx, range(n_atoms)))
         bonds = list(map(mol.GetBondWithIdx, range(n_bonds)))
+        unusual = [place for (place,) in mol.GetSubstructMatches(_UNUSUAL, maxMatches=n_atoms)]
         for raw, column in zip(atom_raw, schema.atom, strict=True):
-            raw.extend(column.read(mol, atoms))
-        for raw, column in zip(bond_raw, schema.bond, strict=True):
-            raw.extend(column.read(mol, bonds))
+            raw.extend(column.read(atoms, unusual))
+        types = list(map(Bond.GetBondType, bonds))
+        double = [place for place, kind in enumerate(types) if kind == BondType.DOUBLE]
+        bond_raw[0].extend(types)
+        for raw, column in zip(bond_raw[1:], schema.bond[1:], strict=True):
+            raw.extend(column.read(bonds, double))
         begin.extend(map(Bond.GetBeginAtomIdx, bonds))
         end.extend(map(Bond.GetEndAtomIdx, bonds))
     forward = np.array([begin, end], np.int32).reshape(2, -1)

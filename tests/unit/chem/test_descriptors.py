@@ -4,8 +4,9 @@ import time
 
 import numpy as np
 import pytest
-from rdkit.Chem import rdMolDescriptors
+from rdkit.Chem import AddHs, rdMolDescriptors
 
+from mphil.chem import crippen
 from mphil.chem.batch import read_batch
 from mphil.chem.describe import (
     COUNTS,
@@ -20,6 +21,7 @@ from mphil.chem.describe import (
     packed,
 )
 from mphil.chem.parse import parse_smiles
+from mphil.chem.schema import SCHEMAS, featurize
 
 STRANGE = ("[Na+].[Cl-]", "[U]", "[H][H]", "[Fe+2]", "C", "FI(F)(F)(F)(F)(F)F", "[He]", "O=[Os](=O)(=O)=O")
 
@@ -30,6 +32,27 @@ ORDINARY = (
     *("[H]O[2H]", "C[Si](C)(C)O", "[OH-]", "[O-]C(=O)C[NH3+]", "O=[N+]([O-])OCC", "C[Hg]Cl", "N[C@@H](C)C(=O)O"),
     *("F/C=C/F", "CC(=O)OO", "ON=C", "OC=C", "ON"),
 )
+
+RARE = (
+    *(
+        "[I-]",
+        "N",
+        "[C]",
+        "c1cc[nH+]cc1",
+        "CN1C=CN=C1",
+        "N=C1NCCS1",
+        "[NH2-]",
+        "[Na+].[O-]Cl",
+        "c1ccoc1",
+        "CN1SC=CC1=O",
+    ),
+    *("NC(=O)N", "c1snnc1-c1cnns1", "NN1C=NN=C1", "CC1=CC=CO1", "CN(C)C1=CC=NC=C1", "NCC1=CC=CO1", "C1OC1C1=CC=CC=C1"),
+    *("C=Cc1ccccn1", "CC(C)(O)C1=CC=CC=C1", "SC1=CC=CC=C1", "FC1=CC=CC=C1"),
+)
+"""With ORDINARY, an atom for each rule about hydrophobicity."""
+
+LEFT = ("[2H]O", "*CC", "C->[Fe]", "[S-6]", "C" * 999, "CC(C)(C)" * 60 + "C", "C(F)(F)" * 300 + "C")
+"""Of which RDKit is asked: hydrogens as atoms, what codes do not tell, more matches than it looks for."""
 
 
 def test_shapes_and_name():
@@ -57,12 +80,36 @@ def test_sharing_patterns_changes_no_bit():
     calculator = rdMolDescriptors.Properties(PROPERTIES)
     vectors = ("SlogP_VSA_", "SMR_VSA_", "PEOE_VSA_", "MQNs_")
     expected = []
-    for mol in map(parse_smiles, ORDINARY):
+    asked = list(map(parse_smiles, (*ORDINARY, *RARE, *LEFT)))
+    for mol in asked:
         parts = [calculator.ComputeProperties(mol), *(getattr(rdMolDescriptors, name)(mol) for name in vectors)]
         expected.append([value for part in parts for value in part])
     kept = np.nan_to_num(np.array(expected), posinf=LARGEST, neginf=-LARGEST).clip(-LARGEST, LARGEST)
-    found = descriptors(map(parse_smiles, ORDINARY))
-    assert kept.astype(np.float32).tobytes() == found.tobytes()
+    assert kept.astype(np.float32).tobytes() == descriptors(asked).tobytes()
+    for schema in SCHEMAS.values():
+        assert (descriptors(asked, featurize(asked, schema)) == descriptors(asked)).all()
+
+
+def test_the_rules_are_those_of_rdkit():
+    """Contributions of each atom have the bits of RDKit's own; each rule is the first to hold for some atom."""
+    mols = [parse_smiles(smiles) for smiles in (*ORDINARY, *RARE) if "[2H" not in smiles]
+    atoms = crippen._Atoms(crippen.featurize(mols))
+    assert not len(atoms.not_covered())
+    heavy = crippen._first(crippen._rules(atoms), len(atoms.owner))
+    hydrogens = crippen._first(crippen._hydrogen_rules(atoms), len(atoms.owner)).repeat(atoms.hydrogens, axis=1)
+    added = [np.array(rdMolDescriptors._CalcCrippenContribs(AddHs(mol))) for mol in mols]
+    sizes = [mol.GetNumAtoms() for mol in mols]
+    assert (np.concatenate([one[:n] for one, n in zip(added, sizes, strict=True)]) == heavy.T).all()
+    assert (np.concatenate([one[n:] for one, n in zip(added, sizes, strict=True)]) == hydrogens.T).all()
+    for rules, asked in ((crippen._rules, atoms.element > 1), (crippen._hydrogen_rules, atoms.hydrogens > 0)):
+        for holds, *_ in rules(atoms):
+            assert (holds & asked).any()
+            asked = asked & ~holds
+
+
+@pytest.mark.parametrize("smiles", LEFT)
+def test_what_the_rules_do_not_cover_is_left_to_rdkit(smiles):
+    assert crippen._Atoms(crippen.featurize([parse_smiles(smiles)])).not_covered().tolist() == [0]
 
 
 def test_fingerprints_of_counts_are_the_fingerprints():

@@ -192,6 +192,10 @@ def test_a_partially_sanitised_molecule_has_everything_else():
         ("O=C(O)c1ccccc1.O", "O=C(O)c1ccccc1", FRAGMENTS),
         ("[Pt](Cl)Cl.N.N", "Cl[Pt]Cl.N.N", 0),
         ("[Na+].[Cl-]", "[Cl-].[Na+]", 0),
+        ("F/C=C/[N+](=O)[O-]", "F/C=C/[N+](=O)[O-]", 0),
+        ("C[C@H](F)C[N+](C)(C)C.[Cl-]", "C[C@H](F)C[N+](C)(C)C", FRAGMENTS),
+        ("C[C@@H]([NH3+])C(=O)[O-]", "C[C@@H](N)C(=O)O", CHARGES),
+        ("[O-]/C=C/[N+](C)(C)C", "C[N+](C)(C)/C=C/[O-]", 0),
     ],
 )
 def test_what_is_changed(smiles, parent, changed):
