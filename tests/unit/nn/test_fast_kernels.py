@@ -15,7 +15,7 @@ from mphil.errors import DataError
 from mphil.nn.encoders.blocks import BatchNorm
 from mphil.nn.fast.aggregate import aggregate, plain_aggregate
 from mphil.nn.fast.library import dense_rows, kernels, status
-from mphil.nn.fast.linear import ALIGNMENT, Linear, frozen_perceptron, perceptron, plain_perceptron, thin_linear
+from mphil.nn.fast.linear import ALIGNMENT, Linear, frozen_perceptron, perceptron, plain_perceptron, sparse_linear
 from mphil.nn.fast.normalise import NO_STEPS, Norm, Steps, plain_standardised, scaled, standardised
 from mphil.nn.randomness import plain_words, random_words
 
@@ -364,7 +364,7 @@ def test_thin_linear(dtype, seed, rows, before, after, dense, padded):
     x = (x * (torch.rand(x.shape, generator=draw) < dense)).to(dtype)
     x = nn.functional.pad(x, (0, 3), value=7.0)[:, :before] if padded else x
     given_ = x.requires_grad_(), torch.randn(after, before, generator=draw).to(dtype).requires_grad_()
-    out = thin_linear(*given_)
+    out = sparse_linear(*given_)
     exact = [v.detach().double().requires_grad_() for v in given_]
     expected = nn.functional.linear(*exact)
     found = out, *torch.autograd.grad(out, given_, towards)
@@ -378,8 +378,8 @@ def test_thin_linear(dtype, seed, rows, before, after, dense, padded):
 def test_thin_linear_gradients_of_gradients():
     x = torch.randn(4, 3, dtype=torch.float64, requires_grad=True)
     weight = torch.randn(5, 3, dtype=torch.float64, requires_grad=True)
-    assert gradcheck(lambda x, weight: thin_linear(x.relu(), weight), (x, weight))
-    assert gradgradcheck(lambda x, weight: thin_linear(x.relu(), weight).square(), (x, weight))
+    assert gradcheck(lambda x, weight: sparse_linear(x.relu(), weight), (x, weight))
+    assert gradgradcheck(lambda x, weight: sparse_linear(x.relu(), weight).square(), (x, weight))
 
 
 def hidden_layer(seed: int, rows: int, before: int, width: int, after: int, dtype, shared: bool, padded: bool):

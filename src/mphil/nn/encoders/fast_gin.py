@@ -33,7 +33,7 @@ from mphil.nn.encoders.blocks import MLP, BatchNorm
 from mphil.nn.fast.aggregate import aggregate
 from mphil.nn.fast.environments import WORTHWHILE, Wiring, kinds, share_wiring
 from mphil.nn.fast.library import kernels
-from mphil.nn.fast.linear import thin_linear
+from mphil.nn.fast.linear import sparse_linear
 from mphil.nn.fast.normalise import Steps
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ class FastGIN:
         draws = dropout.draw(self.nodes, encoder.width, h)
         steps = Steps(encoder.relu_after(number), wiring.expand, draws, dropout.least, dropout.kept)
         mapped = self._mostly_zero(number) and self._sparse_product(layer, norm, h, wiring, steps)
-        h = thin_linear(h, layer.mlp.parts[0].weight) if mapped else h
+        h = sparse_linear(h, layer.mlp.parts[0].weight) if mapped else h
         bond = None if layer.edge is None else layer.edge(wiring.bonds)
         known = aggregate(
             h, wiring.source, wiring.target, own=wiring.own, bond=bond, code=wiring.code, weight=self.weight

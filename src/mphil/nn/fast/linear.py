@@ -55,7 +55,7 @@ def product(left: Tensor, right: Tensor, bias: Tensor | None = None, sums: Tenso
     return out
 
 
-def thin_linear(x: Tensor, weight: Tensor) -> Tensor:
+def sparse_linear(x: Tensor, weight: Tensor) -> Tensor:
     """A linear map without bias of rows of which most numbers are 0, compiled: (n, before) -> (n, after).
 
     Zeros get no gradient: x is to come from a ReLU or dropout, which would not let it pass.
@@ -97,7 +97,7 @@ class _ThinLinear(torch.autograd.Function):
     def forward(ctx: Any, x: Tensor, weight: Tensor) -> Tensor:
         ctx.save_for_backward(x, weight)
         x, out = dense_rows(x), aligned(x.shape[0], weight.shape[0], x)
-        if kernels(x).thin_product(  # type: ignore[union-attr]
+        if kernels(x).sparse_product(  # type: ignore[union-attr]
             out=out,
             x=x,
             weight=weight,
@@ -117,7 +117,7 @@ class _ThinLinear(torch.autograd.Function):
             return grad @ weight, grad.T @ x
         x, grad, grad_weight = dense_rows(x), dense_rows(grad), torch.empty_like(weight)
         grad_x = aligned(x.shape[0], x.shape[1], x)
-        if kernels(x).thin_backward(  # type: ignore[union-attr]
+        if kernels(x).sparse_backward(  # type: ignore[union-attr]
             grad_x=grad_x,
             grad_weight=grad_weight,
             grad=grad,

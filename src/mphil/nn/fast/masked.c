@@ -112,7 +112,7 @@ static void take_band(const Masked *m, const real *restrict x, int64_t stride, i
 
 /* out = x weight^T, for rows of x of which many numbers are 0: (rows, depth) (columns, depth)^T, the rows of `out` with
    room for whole vectors. Returns -1 without memory. */
-int thin_product(real *restrict out, const real *restrict x, const real *restrict weight, int64_t out_stride,
+int sparse_product(real *restrict out, const real *restrict x, const real *restrict weight, int64_t out_stride,
                  int64_t stride, int64_t rows, int64_t depth, int64_t columns) {
     const int64_t band = band_of(columns < depth ? depth : columns);
     Factor right = {0};
@@ -166,7 +166,7 @@ static void masked_dots(real *restrict out, const real *restrict a, const real *
 }
 
 /* The gradients of x, where it is not 0, and of `weight` given that of `out` above. Returns -1 without memory. */
-int thin_backward(real *restrict grad_x, real *restrict grad_weight, const real *restrict grad, const real *restrict x,
+int sparse_backward(real *restrict grad_x, real *restrict grad_weight, const real *restrict grad, const real *restrict x,
                   const real *restrict weight, int64_t grad_x_stride, int64_t grad_stride, int64_t stride,
                   int64_t rows, int64_t depth, int64_t columns) {
     const int64_t band = band_of(columns < depth ? depth : columns), whole = (columns + LANES - 1) / LANES * LANES;

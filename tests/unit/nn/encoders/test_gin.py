@@ -18,7 +18,7 @@ from mphil.nn.encoders import Encoder, blocks, build_encoder
 from mphil.nn.encoders import fast_gin as encoder_module
 from mphil.nn.encoders.blocks import BatchNorm, CodeEmbedding, mlp
 from mphil.nn.fast.library import products_pay, status
-from mphil.nn.fast.linear import thin_linear
+from mphil.nn.fast.linear import sparse_linear
 from mphil.nn.randomness import Dropout
 from mphil.nn.readout import readout
 from tests.graphs import random_store, small_encoder, whole
@@ -130,8 +130,8 @@ def same_draws(*_: object) -> None:
 @pytest.mark.parametrize("features", FEATURES)
 def test_agrees_under_dropout(features, rate, weighted, monkeypatch):
     """The same features are dropped; most are, and without edge features only the others are multiplied."""
-    thin = []
-    monkeypatch.setattr(encoder_module, "thin_linear", lambda *given: thin.append(given) or thin_linear(*given))
+    sparse = []
+    monkeypatch.setattr(encoder_module, "sparse_linear", lambda *given: sparse.append(given) or sparse_linear(*given))
     pair = make(store_of(features), layers=4, dropout=rate)
     pair.plain.dropout = Dropout(rate)
     for encoder in (pair.ours, pair.plain):
@@ -141,7 +141,7 @@ def test_agrees_under_dropout(features, rate, weighted, monkeypatch):
     for mine, theirs in zip(statistics_in_order(pair.ours), statistics_in_order(pair.plain), strict=True):
         close(mine, theirs)
     pays = status("double").library is not None and products_pay()
-    assert len(thin) == (3 if pays and rate == 0.5 and pair.batch.edge_attr is None else 0)
+    assert len(sparse) == (3 if pays and rate == 0.5 and pair.batch.edge_attr is None else 0)
 
 
 @pytest.mark.parametrize("features", ["floats", "floats, float edges", "constant"])
