@@ -193,10 +193,13 @@ class TestTraining:
         table = write_table(tmp_path / "a.csv", {"smiles": smiles, "kind": kinds})
         wanted = {"path": str(table), "split": "random", "targets": ["kind"]}
         made = together(table, tmp_path / "out", members=1, benchmark=wanted)
-        said = mphil.load(made.path).predict(smiles[:9])
+        predictor = mphil.load(made.path)
+        said = predictor.predict(smiles[:9])
         np.testing.assert_allclose(said.probability.sum(1), 1)
         assert said.uncertainty.shape == (9, 3)
-        assert len(said.columns()["uncertainty"]) == 9
+        columns = said.columns()
+        assert len(columns["uncertainty"]) == 9
+        assert list(predictor.predict([]).columns()) == list(columns), "files ask for the columns before any row"
 
     def test_several_tasks_with_missing_labels(self, tmp_path):
         smiles = molecules()
