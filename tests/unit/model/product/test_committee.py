@@ -57,7 +57,7 @@ class TestBundle:
             ("id_val", "ood_val"),
             "id_val",
         )
-        assert "calibrated by platt on ID validation and OOD validation" in made.bundle.card
+        assert "calibrated by Platt scaling on ID validation and OOD validation" in made.bundle.card
         assert "debiased" in made.bundle.card
 
     def test_it_answers_like_its_members_together(self, made):
