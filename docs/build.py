@@ -562,6 +562,8 @@ def tool() -> str:
 def tool_summary() -> str:
     """The README's table: the tool's default beside its models, over all tables."""
     seeds = sorted({record["seed"] for record in _script("product").present()})
+    if not seeds:
+        return "The default of `mphil train FILE` has no records in its present form yet."
     told = f"seed{'s' if len(seeds) > 1 else ''} {', '.join(map(str, seeds))}"
     return (
         f"The default of `mphil train FILE` beside each model in it, ROC-AUC in per cent, {told}, on tables whose test "

@@ -53,6 +53,11 @@ def test_readme_shows_what_the_records_say(build):
     assert build.PICTURE.read_text() == build.picture(), "run `make docs`"
 
 
+def test_readme_says_so_where_the_tool_has_no_records(build, monkeypatch):
+    monkeypatch.setattr(build._script("product"), "present", lambda *_: [])
+    assert build.tool_summary() == "The default of `mphil train FILE` has no records in its present form yet."
+
+
 def test_the_page_of_promises_shows_what_the_records_say(build):
     page = build.RELIABILITY.read_text()
     assert build.with_promises(page, build.promises()) == page, "run `make docs`"
