@@ -321,7 +321,7 @@ def with_costs(page: str, records: list[dict[str, Any]]) -> str:
                 pairs = {on: (sheet.entries[variant.name, on], sheet.entries[control, on]) for on in sheet.benchmarks}
                 found = [f"{SHORT[on]} {gain}" for on, pair in pairs.items() if (gain := _gained(*pair))]
                 told.append(f"{variant.name}: {', '.join(found) or 'not measured'}")
-        lines[number] = "|".join(["", *cells, f" {'<br>'.join(told)} ", ""]) + "\n"
+        lines[number] = "|".join(["", *cells, f" {';<br>'.join(told)} ", ""]) + "\n"
     return before + DECIDED + "".join(lines)
 
 

@@ -88,7 +88,7 @@ def test_the_cost_of_a_decision_is_a_paired_difference(build):
     assert "| class-mean start: Motif-size +3.0 (-9.7 to 15.7; 2 seeds) |" in told
     assert "| one prototype without separation: Motif-size +1.0 (1 seed) |" in told
     assert "| product scores: not measured |" in told
-    assert "| momentum 0.9: not measured<br>mean update: not measured |" in told
+    assert "| momentum 0.9: not measured;<br>mean update: not measured |" in told
     assert build.with_costs(told, []) == build.with_costs(build.METHOD.read_text(), [])
 
 
