@@ -117,6 +117,16 @@ def test_links_lead_somewhere(document):
         assert (document.parent / target).exists(), f"{document.name}: {target}"
 
 
+def test_every_page_is_two_clicks_from_the_readme():
+    def linked(page):
+        return {(page.parent / target).resolve() for target in re.findall(r"\]\(([^)#:]+\.md)[)#]", page.read_text())}
+
+    first = linked(ROOT / "README.md")
+    reached = first.union(*(linked(page) for page in first))
+    assert set((ROOT / "docs").rglob("*.md")) <= reached
+    assert len((ROOT / "README.md").read_text().splitlines()) <= 150
+
+
 @pytest.mark.parametrize("document", [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))])
 def test_pages_are_markdown_that_shows_all_it_says(document):
     text = document.read_text()
