@@ -25,8 +25,12 @@ from mphil.errors import DataError, IntegrityError, Stopped, UsageError
 from mphil.lab.cells import Request
 from mphil.lab.records import FAILED, NEEDED, read_folder
 from mphil.lab.report.document import Document, ReportTable
+from mphil.lab.report.gather import SheetEntry, fill
 from mphil.lab.report.rendering import table_text
+from mphil.lab.report.tables import interval
 from mphil.lab.report.write import make_document
+from mphil.lab.statistics import differences
+from mphil.lab.suite import load_suite
 from mphil.methods import METHODS
 from mphil.methods.base import summary
 from mphil.model.bundle.contents import BundleConfig, Member, MoleculeReading, References, Trust
@@ -39,6 +43,7 @@ FOLDER = Path(__file__).parent / "reference"
 RECORDS = Path(__file__).parents[1] / "benchmarks" / "results"
 README = Path(__file__).parents[1] / "README.md"
 PICTURE = Path(__file__).parent / "pictures" / "results.svg"
+METHOD = Path(__file__).parent / "explanation" / "method.md"
 RELIABILITY = Path(__file__).parent / "explanation" / "reliability.md"
 COST = Path(__file__).parents[1] / "src" / "mphil" / "methods" / "cost.json"
 NO_RECORDS = f"There are no records of numerics {NUMERICS} yet."
@@ -290,6 +295,46 @@ def _told(record: dict[str, Any]) -> str:
     return f"**broken**: `{record['test']}`" + (f", {figure}" if figure else "")
 
 
+DECIDED = "## What was decided\n"
+CONTROLS = {"one prototype without separation": "one prototype"}
+"""Rows of the suite `decisions` that are compared with another row than `mphil`."""
+UNMEASURED = {"aggregate": "nothing: equal probabilities"}
+"""Switches whose cost is known without a measurement."""
+SHORT = {"good-motif-size": "Motif-size", "drugood-ec50-assay": "EC50-assay"}
+
+
+def with_costs(page: str, records: list[dict[str, Any]]) -> str:
+    """The page of the method, with the measured cost of each decision in the last column of its table."""
+    before, decided = page.split(DECIDED)
+    lines = decided.splitlines(keepends=True)
+    first = next(number for number, line in enumerate(lines) if line.startswith("| ---")) + 1
+    sheet = fill(load_suite("decisions"), Request(), records)
+    for number, line in enumerate(lines[first:], first):
+        if not line.startswith("|"):
+            break
+        *cells, _ = re.split(r"(?<!\\)\|", line.strip().strip("|"))
+        switches = re.findall(r"`(\w+)", cells[-1])
+        told = [UNMEASURED[key] for key in switches if key in UNMEASURED] or ["no switch"] * (not switches)
+        for variant in sheet.suite.variants:
+            control = CONTROLS.get(variant.name, sheet.suite.against)
+            if variant.name not in CONTROLS.values() and variant.settings["method"].keys() & set(switches):
+                pairs = {on: (sheet.entries[variant.name, on], sheet.entries[control, on]) for on in sheet.benchmarks}
+                found = [f"{SHORT[on]} {gain}" for on, pair in pairs.items() if (gain := _gained(*pair))]
+                told.append(f"{variant.name}: {', '.join(found) or 'not measured'}")
+        lines[number] = "|".join(["", *cells, f" {';<br>'.join(told)} ", ""]) + "\n"
+    return before + DECIDED + "".join(lines)
+
+
+def _gained(entry: SheetEntry, control: SheetEntry) -> str:
+    """By how many points a row is above another on OOD validation, over the seeds that both have."""
+    points = differences(entry.scores("ood_val", "last5"), control.scores("ood_val", "last5"))
+    if not points:
+        return ""
+    if len(points) == 1:
+        return f"{points[0]:+.1f} (1 seed)"
+    return f"{mean(points):+.1f} ({interval(points)}; {len(points)} seeds)"
+
+
 def promises() -> list[dict[str, Any]]:
     """What full tests of promises have measured."""
     file = RECORDS / "promises.jsonl"
@@ -533,6 +578,8 @@ def tool() -> str:
 def tool_summary() -> str:
     """The README's table: the tool's default beside its models, over all tables."""
     seeds = sorted({record["seed"] for record in _script("product").present()})
+    if not seeds:
+        return "The default of `mphil train FILE` has no records in its present form yet."
     told = f"seed{'s' if len(seeds) > 1 else ''} {', '.join(map(str, seeds))}"
     return (
         f"The default of `mphil train FILE` beside each model in it, ROC-AUC in per cent, {told}, on tables whose test "
@@ -711,4 +758,5 @@ if __name__ == "__main__":
         (FOLDER / file).write_text(text)
     README.write_text(with_headline(README.read_text()))
     PICTURE.write_text(picture())
+    METHOD.write_text(with_costs(METHOD.read_text(), read_folder(RECORDS)[0]))
     RELIABILITY.write_text(with_promises(RELIABILITY.read_text(), promises()))

@@ -12,6 +12,9 @@ from pathlib import Path
 import pytest
 
 import mphil
+from mphil.lab.cells import expand
+from mphil.lab.records import read_folder
+from mphil.lab.suite import load_suite
 from mphil.methods import METHODS, register
 from mphil.methods.erm import ERM
 from tests.promised import PROMISES
@@ -50,9 +53,43 @@ def test_readme_shows_what_the_records_say(build):
     assert build.PICTURE.read_text() == build.picture(), "run `make docs`"
 
 
+def test_readme_says_so_where_the_tool_has_no_records(build, monkeypatch):
+    monkeypatch.setattr(build._script("product"), "present", lambda *_: [])
+    assert build.tool_summary() == "The default of `mphil train FILE` has no records in its present form yet."
+
+
 def test_the_page_of_promises_shows_what_the_records_say(build):
     page = build.RELIABILITY.read_text()
     assert build.with_promises(page, build.promises()) == page, "run `make docs`"
+
+
+def test_the_page_of_the_method_shows_what_decisions_cost(build):
+    page = build.METHOD.read_text()
+    assert build.with_costs(page, read_folder(build.RECORDS)[0]) == page, "run `make docs`"
+    switches = {key for line in page.split(build.DECIDED)[1].splitlines() for key in re.findall(r"`(\w+)", line)}
+    for variant in load_suite("decisions").variants:
+        assert variant.settings["method"].keys() & switches, f"no decision names a switch of {variant.name}"
+
+
+def test_the_cost_of_a_decision_is_a_paired_difference(build):
+    cells = {(cell.row, cell.benchmark, cell.seed): cell for cell in expand(load_suite("decisions"))}
+    scores = {
+        ("mphil", "good-motif-size"): (0.50, 0.60),
+        ("class-mean start", "good-motif-size"): (0.52, 0.64),
+        ("one prototype", "good-motif-size"): (0.40,),
+        ("one prototype without separation", "good-motif-size"): (0.41, 0.99),
+    }
+    made_up = [
+        {"kind": "run", "setting": cells[*place, seed].setting, "seed": seed, "last5": {"ood_val": score}}
+        for place, by_seed in scores.items()
+        for seed, score in enumerate(by_seed)
+    ]
+    told = build.with_costs(build.METHOD.read_text(), made_up)
+    assert "| class-mean start: Motif-size +3.0 (-9.7 to 15.7; 2 seeds) |" in told
+    assert "| one prototype without separation: Motif-size +1.0 (1 seed) |" in told
+    assert "| product scores: not measured |" in told
+    assert "| momentum 0.9: not measured;<br>mean update: not measured |" in told
+    assert build.with_costs(told, []) == build.with_costs(build.METHOD.read_text(), [])
 
 
 def test_a_broken_promise_and_one_that_was_not_tried_are_told(build):
@@ -78,6 +115,16 @@ def test_a_broken_promise_and_one_that_was_not_tried_are_told(build):
 def test_links_lead_somewhere(document):
     for target in re.findall(r"\]\(([^)#:]+)\)", document.read_text()):
         assert (document.parent / target).exists(), f"{document.name}: {target}"
+
+
+def test_every_page_is_two_clicks_from_the_readme():
+    def linked(page):
+        return {(page.parent / target).resolve() for target in re.findall(r"\]\(([^)#:]+\.md)[)#]", page.read_text())}
+
+    first = linked(ROOT / "README.md")
+    reached = first.union(*(linked(page) for page in first))
+    assert set((ROOT / "docs").rglob("*.md")) <= reached
+    assert len((ROOT / "README.md").read_text().splitlines()) <= 150
 
 
 @pytest.mark.parametrize("document", [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))])

@@ -253,6 +253,8 @@ def _rows(predictor: Any, given: list[str], told: dict[str, str | None], limit: 
 
 def _print(report: Any) -> None:
     """The first substructures of the first molecules, and where colours and removal disagree."""
+    from mphil.explain.atoms import NAMES
+
     shown = list(zip(report.explained.rows, report.explained.explanations, strict=True))[:SHOWN]
     places = report.rows.places
     first = list(places)[-1]
@@ -269,7 +271,7 @@ def _print(report: Any) -> None:
     ]
     if table:
         header = [first, "molecule", "part", "importance", report.change]
-        show.table(header, table, title=f"atoms scored by: {report.by}")
+        show.table(header, table, title=f"atoms are scored by {NAMES[report.by]}")
     for row, one in shown:
         if one.disagreement:
             typer.echo(show.one_line(f"{report.rows.called[row]}: {one.disagreement}"))

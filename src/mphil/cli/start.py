@@ -46,7 +46,7 @@ PACKAGES = ("torch", "torch_geometric", "rdkit", "numpy", "scipy", "scikit-learn
 
 
 def doctor(json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False) -> None:
-    """Show versions, cores and folders in use, and whether the fast path runs."""
+    """Show versions, cores and folders in use, and whether the compiled loops run."""
     facts = _facts()
     if json:
         show.as_json(facts)

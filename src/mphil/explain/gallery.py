@@ -28,7 +28,7 @@ from mphil.graphs.store import GraphStore
 from mphil.methods.base import Method
 from mphil.methods.mphil_plus import MPHILPlus
 from mphil.pages.gallery import Drawing, ExplainedView, Fragment, GalleryView, PartRow, PatternView, PrototypeView
-from mphil.pages.sphere import Cloud, Mark, MoleculeMap, to_sphere3
+from mphil.pages.sphere import PROTOTYPES, Cloud, Mark, MoleculeMap, to_sphere3
 from mphil.progress import row_bar
 from mphil.task import Task
 
@@ -138,24 +138,24 @@ def gallery_view(
     """
     centres, real = centres_of(model.method, model.training, model.task)
     measured = model.method.task.kind == "regression"
-    word = "prototype" if real else "centre of a level" if measured else "class centre"
+    word = "prototype" if real else "level centre" if measured else "class centre"
     placed = bool(len(model.training) and centres.shape[2])
     around = neighbourhoods(model.training, centres) if placed else []
     kept = sorted(sorted(range(len(around)), key=lambda i: -len(around[i].members))[:CENTRES])
     prototypes = _prototypes(model, [around[i] for i in kept], centres.shape[1], word, by, progress)
     count = len(new.explanations)
-    found = [f"{len(around)} {'levels' if measured else f'{word}s'} for {model.target}"] if placed else []
-    found += [f"{count:,} molecule{'s' if count != 1 else ''} explained"] if count or not placed else []
+    found = [f"{count:,} molecule{'s' if count != 1 else ''} explained"] if count or not placed else []
+    found += [f"{len(around)} {word}s"] if placed and (real or not count) else []
     return GalleryView(
         eyebrow=eyebrow,
-        heading=", ".join(found),
+        heading=f"{model.target}: {', '.join(found)}",
         lead=_lead(model, new, centres.shape[1] if real else 0),
         centres=word,
         prototypes=prototypes,
         explained=_explained(model, new),
         notes=[*notes, *([] if placed else [NO_MAP]), *_left_out(model, new, len(around))],
         making=making,
-        map=_map(model, new, centres, [one.nearest for one in around], progress),
+        map=_map(model, new, centres, real, [one.nearest for one in around], progress),
         parts=_parts_of(model),
         molecules=count,
     )
@@ -168,16 +168,19 @@ def _parts_of(model: Model) -> list[PatternView]:
 
 
 def _lead(model: Model, new: NewMolecules, slots: int) -> list[str]:
-    name = model.method.name
-    groups = "level, a third of the measured values" if model.method.task.kind == "regression" else "class"
+    name, measured = model.method.name, model.method.task.kind == "regression"
+    levels = "The training molecules are divided by their measured values into three levels, a third in each. "
+    stars = (
+        f"a star on the map is the mean direction of the training molecules of a {'level' if measured else 'class'}."
+    )
     if isinstance(model.method, MPHILPlus):
         looked = 0 if model.method.prototypes is None else len(model.method.prototypes)
         sentences = [
-            f"{name} asks of every molecule how well its atoms match {looked or 'some'} learned parts. On the map, the "
-            f"mean direction of the training molecules of each {groups} stands for it."
+            f"{name} asks of every molecule how well its atoms match {looked or 'some'} learned parts. "
+            f"{levels if measured else ''}{stars.capitalize()}"
         ]
     else:
-        sentences = [_prototype_words(name, slots, groups)]
+        sentences = [_prototype_words(name, slots, levels if measured else "", stars)]
     if model.method.takes_descriptors:
         sentences.append(
             "It also takes descriptors of the whole molecule, which belong to no atom: what atoms and parts add is the "
@@ -185,18 +188,16 @@ def _lead(model: Model, new: NewMolecules, slots: int) -> list[str]:
         )
     if new.verdicts and UNKNOWN not in new.verdicts:
         outside = sum(verdict == "out of domain" for verdict in new.verdicts)
+        verb = "is" if outside == 1 else "are"
         sentences.append(
-            f"{outside or 'None'} of the {len(new.verdicts):,} molecules explained here are out of domain."
+            f"{outside or 'None'} of the {len(new.verdicts):,} molecules explained here {verb} out of domain."
         )
     return [" ".join(sentences)]
 
 
-def _prototype_words(name: str, slots: int, groups: str) -> str:
+def _prototype_words(name: str, slots: int, levels: str, stars: str) -> str:
     if not slots:
-        return (
-            f"{name} has no prototypes of its answers; the mean direction of the training molecules of each {groups} "
-            "stands in for them."
-        )
+        return f"{levels}{name} has no prototypes of its answers; in their place, {stars}"
     return (
         f"{name} compares every molecule with {slots} prototype{'s' if slots > 1 else ''} of each class. A prototype "
         "is no molecule: it is a direction that molecules lie near to."
@@ -302,7 +303,7 @@ def _shared_text(shared: Shared | None, molecules: int) -> str:
 
 
 def _map(
-    model: Model, new: NewMolecules, centres: Floats, nearest: Sequence[Sequence[int]], progress: bool
+    model: Model, new: NewMolecules, centres: Floats, real: bool, nearest: Sequence[Sequence[int]], progress: bool
 ) -> MoleculeMap | None:
     training = model.training
     labelled = np.flatnonzero(~np.isnan(training.labels))
@@ -344,7 +345,13 @@ def _map(
         class_names=model.classes,
         parts=[(TRAIN, "training", "filled"), *_parts(verdicts)],
         title=f"{model.method.name}, {model.target}",
+        stars=PROTOTYPES if real else star_words(model.method.task.kind == "regression"),
     )
+
+
+def star_words(measured: bool) -> str:
+    """What a star on the map is where the method has no prototypes of its answers."""
+    return f"mean of a {'level' if measured else 'class'}, in its colour"
 
 
 def _parts(verdicts: Sequence[str]) -> list[tuple[str, str, Mark]]:

@@ -34,6 +34,9 @@ Values = Mapping[str, Any]
 TESTED = ("id_test", "ood_test")
 SHOWN = 12
 """Classes or tasks that are listed one by one."""
+MANY_TARGETS = 6
+"""More targets than these are only counted where their labels would be told."""
+CALIBRATIONS = {"platt": "Platt scaling", "temperature": "a temperature", "isotonic": "isotonic regression"}
 
 SCORE_NAMES = {
     "tanimoto": "1 minus the Tanimoto similarity (Morgan fingerprints) to the nearest training molecule",
@@ -223,12 +226,13 @@ def _probabilities(metrics: Values, trust: Values) -> Section:
         show=lambda value: f"{value:.0f}",
         size=(400, 280),
     )
+    how = trust["calibration"]["method"]
     header = ["Part", "ECE before", "ECE after", "debiased, after", "log loss before", "log loss after"]
     text = (
-        f"Probabilities were calibrated by {trust['calibration']['method']} on {calibrated_on(trust)}. "
-        f"A calibrated 70{SPACE}% comes true seven times in ten; the lines should follow the ideal one. Points with "
-        "few predictions jump about, and so the mean gap (ECE) is above 0 even for true probabilities; from the "
-        "debiased one, a root mean square gap, what chance adds is taken away."
+        f"Probabilities were calibrated by {CALIBRATIONS.get(how, how)} on {calibrated_on(trust)}. "
+        f"A calibrated 70{SPACE}% comes true seven times in ten; the lines should follow the ideal one. A point with "
+        "few predictions is off it by chance, so that the mean gap (ECE) is above 0 even for true probabilities. The "
+        "debiased error, a root mean square gap, leaves out what chance adds."
     )
     why = metrics["left_out"].get("calibration")
     return Section(
@@ -296,18 +300,31 @@ def _domain(metrics: Values, trust: Values) -> Section:
     return Section("domain", "In or out of domain", [text], beside=(grid, chart))
 
 
+def labels_told(labels: Sequence[Values], config: Values, classes: int | None = None) -> str:
+    """The labels of a part: the rows of each class or the range of the measurements, for each of a few targets.
+
+    Args:
+        labels: of each target, its classes or what is known of its measurements.
+        config: of the bundle.
+        classes: how many of each target to show; all of them when absent.
+    """
+    if len(labels) > MANY_TARGETS:
+        return f"{len(labels)} targets"
+    names = config["classes"]
+    told = [
+        ", ".join(f"{names[int(c)]}: {n:,}" for c, n in list(one.items())[:classes]) if names else told_labels(one)
+        for one in labels
+    ]
+    if len(labels) > 1:
+        told = [f"{target}: {text or MISSING}" for target, text in zip(config["targets"], told, strict=True)]
+    return "; ".join(told) or MISSING
+
+
 def _data(config: Values) -> Section:
-    data, classes = config["data"], config["classes"]
-    rows = []
+    data, rows = config["data"], []
     for part, size in data["parts"].items():
         labels = data["labels"][part]
-        if _is_regression(config) and len(labels) == 1:
-            shown = told_labels(labels[0])
-        elif len(labels) == 1:
-            shown = ", ".join(f"{classes[int(c)]}: {n:,}" for c, n in list(labels[0].items())[:SHOWN])
-        else:
-            shown = f"{len(labels)} tasks" if labels else MISSING
-        rows.append([PART_NAMES[part], shown or MISSING, f"{size:,}"])
+        rows.append([PART_NAMES[part], labels_told(labels, config, SHOWN), f"{size:,}"])
     entries = [
         ("File", data["file"]),
         ("Rows", f"{data['rows']:,}, of which {data['set_aside']:,} were excluded"),

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from mphil.pages.charts import bar_chart, line_chart
 from mphil.pages.elements import MISSING, SERIES, Markup, known, listing
-from mphil.pages.sphere import legend, sphere
+from mphil.pages.sphere import PROTOTYPES, legend, sphere
 from mphil.pages.template import Grid, TableCell, page
 from mphil.pages.view import (
     KEPT,
@@ -59,7 +59,9 @@ def render(view: DemoView) -> str:
         curves=_curves(view),
         curve_table=_curve_table(view),
         spheres=spheres,
-        legend=legend(view.data.classes, _sphere_parts(view), prototypes=bool(_armed(view))) if spheres else "",
+        legend=legend(view.data.classes, _sphere_parts(view), stars=PROTOTYPES if _armed(view) else "")
+        if spheres
+        else "",
         armed=_armed(view),
         colours=dict(zip((method.name for method in view.methods), _colours(view), strict=True)),
         atom_means=", ".join(means),

@@ -172,7 +172,7 @@ class GalleryView:
         eyebrow: line above the heading.
         heading: what was found.
         lead: sentences below it.
-        centres: what the groups are called, "prototype" or "class centre".
+        centres: what the groups are called, "prototype", "class centre" or "level centre".
         prototypes: the groups.
         explained: molecules of the user.
         notes: what was left out, and what to bear in mind.

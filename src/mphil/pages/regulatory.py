@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from mphil.pages.card import SCORE_NAMES
-from mphil.pages.card_sections import calibrated_on, told_labels
+from mphil.pages.card import CALIBRATIONS, SCORE_NAMES, labels_told
+from mphil.pages.card_sections import calibrated_on
 from mphil.pages.elements import MISSING, listing
 from mphil.pages.template import Grid, Section, page
 from mphil.pages.view import METRIC_NAMES, PART_NAMES
@@ -190,13 +190,16 @@ def _internal(config: Values, metrics: Values, trust: Values, fit: float | None)
         ("5.1 Training set", f"{parts.get('train', 0):,} rows, kept in the bundle with their labels"),
         ("5.2 Split", f"{_data(config, 'split')}; checksum of the parts {_data(config, 'split_digest')}"),
         ("5.3 Goodness-of-fit", OPEN if fit is None else f"{kind} {fit:.3f} on the training rows"),
-        ("5.4 Robustness: calibration", f"{calibration}, fitted on {calibrated_on(trust)}")
+        (
+            "5.4 Robustness: calibration",
+            f"{CALIBRATIONS.get(calibration, calibration)}, fitted on {calibrated_on(trust)}",
+        )
         if config["classes"]
         else ("5.4 Robustness: intervals", f"fitted on {PART_NAMES.get(trust['fitted_on'], MISSING)}"),
         ("5.5 Robustness: repeated splits, leave-many-out, permuted labels", OPEN),
     ]
     labels = _data(config, "labels", {})
-    rows = [[PART_NAMES[part], f"{size:,}", _labels(labels.get(part, []), config)] for part, size in parts.items()]
+    rows = [[PART_NAMES[part], f"{size:,}", labels_told(labels.get(part, []), config)] for part, size in parts.items()]
     return _chapter(
         "5. Goodness-of-fit and robustness (OECD principle 4)",
         fields,
@@ -307,15 +310,6 @@ def _marked(text: str) -> str:
     """Text that Markdown shows as it is."""
     plain = " ".join(text.split())
     return "".join(f"\\{c}" if c in "\\`*_[]<>|#" else c for c in plain)
-
-
-def _labels(labels: Sequence[Values], config: Values) -> str:
-    if len(labels) != 1:
-        return f"{len(labels)} tasks" if labels else MISSING
-    classes = config["classes"]
-    if not classes:
-        return told_labels(labels[0])
-    return ", ".join(f"{classes[int(code)]}: {count:,}" for code, count in labels[0].items()) or MISSING
 
 
 def _later(text: str) -> str:

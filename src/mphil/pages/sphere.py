@@ -20,6 +20,8 @@ FRONT = ((0.94, 0.0, 0.34), (0.09, 0.96, -0.26), (-0.33, 0.28, 0.9))
 """First view: the third axis comes towards the reader, tilted a little so that it looks round."""
 SHAPES = ("circle", "square", "triangle", "diamond")
 """Outline of a point by class, beside its colour."""
+PROTOTYPES = "prototype, in the colour of its class"
+"""What a star is, for the legend."""
 
 Mark = Literal["filled", "hollow", "barred", "crossed"]
 """How the points of a part are drawn: with no stroke through them, with one, with two."""
@@ -157,14 +159,15 @@ def legend(
     class_names: Sequence[str],
     part_names: Sequence[tuple[str, str]],
     *,
-    prototypes: bool = True,
+    stars: str = PROTOTYPES,
     marks: Sequence[Mark] = (),
 ) -> Markup:
-    """What the signs mean, with switches for the parts once scripts run."""
+    """What the signs mean, with switches for the parts once scripts run; no star where it is called nothing."""
     return fragment(
         "_legend",
         classes=[(_sign(SHAPES[c % len(SHAPES)], _colour(c)), name) for c, name in enumerate(class_names)],
-        star=_sign("star", "ink") if prototypes else None,
+        star=_sign("star", "ink") if stars else None,
+        star_name=stars,
         parts=[
             (_sign("circle", "ink", mark), name)
             for (_, name), mark in zip(part_names, _marks(marks, part_names), strict=True)
@@ -284,6 +287,7 @@ class MoleculeMap:
         class_names: name of each class.
         parts: part to its name for the reader and how its points are drawn, in the order of the legend.
         title: text above the sphere.
+        stars: what the prototypes of the cloud are.
     """
 
     cloud: Cloud
@@ -292,6 +296,7 @@ class MoleculeMap:
     class_names: Sequence[str]
     parts: Sequence[tuple[str, str, Mark]]
     title: str
+    stars: str = PROTOTYPES
 
     def __post_init__(self) -> None:
         wanted = len(self.cloud.classes) + len(self.cloud.prototype_classes)
@@ -313,6 +318,7 @@ def molecule_map(view: MoleculeMap, *, identifier: str) -> Markup:
     """
     names = [(part, name) for part, name, _ in view.parts]
     marks = [mark for *_, mark in view.parts]
+    stars = view.stars if len(view.cloud.prototype_classes) else ""
     figure = sphere(
         view.cloud,
         identifier=identifier,
@@ -323,7 +329,7 @@ def molecule_map(view: MoleculeMap, *, identifier: str) -> Markup:
     )
     return fragment(
         "_map",
-        legend=legend(view.class_names, names, prototypes=bool(len(view.cloud.prototype_classes)), marks=marks),
+        legend=legend(view.class_names, names, stars=stars, marks=marks),
         sphere=figure,
         identifier=identifier,
         data={"pictures": list(view.pictures), "details": list(view.details)},

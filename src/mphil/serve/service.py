@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from mphil.chem.draw import molecule_svg
 from mphil.errors import UnknownName
 from mphil.explain.atoms import Explanation, atom_scores, explain_molecules, ways
-from mphil.explain.gallery import MARKS, UNKNOWN, NewMolecules
+from mphil.explain.gallery import MARKS, UNKNOWN, NewMolecules, star_words
 from mphil.explain.prototypes import (
     Neighbourhood,
     TrainingMolecules,
@@ -31,7 +31,7 @@ from mphil.explain.rows import ExplainedRows, page_classes
 from mphil.limits import MAX_DRAWN_ATOMS, MAX_EXPLAINED_ATOMS, MAX_WAITING_REQUESTS
 from mphil.model.predictor import Molecules, Predictions, Predictor, as_molecules
 from mphil.model.predictor.reading import cleaned
-from mphil.pages.sphere import Cloud, Mark, MoleculeMap, to_sphere3
+from mphil.pages.sphere import PROTOTYPES, Cloud, Mark, MoleculeMap, to_sphere3
 from mphil.serve.requests import Refusal
 from mphil.tables.pool import WorkerPool
 
@@ -151,6 +151,7 @@ class Surroundings:
             class_names=self._classes,
             parts=[(TRAINING, "training", "filled"), *_parts(new.verdicts)],
             title=f"{self._method}, {self._target}",
+            stars=PROTOTYPES if self.are_prototypes else star_words(self.levels is not None),
         )
 
 

@@ -213,11 +213,12 @@ def _notes(merged: int, conflicts: int, gone: int, rule: str) -> list[str]:
     rows = "row" if merged == 1 else "rows"
     notes = [f"{merged:,} {rows} merged into another row of the same molecule"] if merged else []
     if conflicts:
+        rest = f", and {gone:,} rows without one are dropped" if gone else ""
         dealt = {
             "keep": "all their rows are kept",
             "drop": f"their {gone:,} rows are dropped",
             "median": "the median of their measurements is taken",
-            "majority": f"the majority decides, and {gone:,} rows without one are dropped",
+            "majority": f"the majority decides{rest}",
         }[rule]
         have = "molecule has" if conflicts == 1 else "molecules have"
         notes.append(f"{conflicts:,} {have} labels that contradict each other: {dealt} (--duplicates)")

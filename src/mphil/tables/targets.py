@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter, defaultdict
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -104,6 +105,9 @@ def read_cells(
         return target, (*notes, told)
     plain = {text: repr(found.value) for text, found in measured.items() if numeric}
     normal = [normal_label(plain.get(text, text)) for text in (*column.texts, "")]
+    if not numeric:
+        normal, respelled = _one_spelling(name, normal, list(counts.values()))
+        notes += respelled
     labels = Coded()
     labels.extend(normal[code] for code in column.codes)
     target = read_target(name, labels)
@@ -173,6 +177,32 @@ def _divided(name: str, column: Coded, measured: Mapping[str, Measured], thresho
     return Target(name, "binary", (INACTIVE, ACTIVE), y, tuple(np.flatnonzero(strange[codes]).tolist())), told
 
 
+def _one_spelling(name: str, normal: Sequence[str], counts: Sequence[int]) -> tuple[list[str], list[str]]:
+    """Labels that differ only in capitals or blanks in the most frequent spelling, and a sentence about those changed.
+
+    Args:
+        name: of the column.
+        normal: the label of each different text; what follows those that are counted is kept.
+        counts: rows of each text.
+    """
+    rows: dict[str, Counter[str]] = defaultdict(Counter)
+    for label, count in zip(normal, counts, strict=False):
+        rows[_key(label)][label] += count
+    usual = {key: max(found, key=lambda label: (found[label], label)) for key, found in rows.items()}
+    others = {label: found[label] for key, found in rows.items() for label in found if label != usual[key]}
+    if not others:
+        return list(normal), []
+    shown = ", ".join(f"{label!r} as {usual[_key(label)]!r}" for label in list(others)[:SHOWN])
+    number = sum(others.values())
+    told = f"target {name!r}: {number:,} label{'s' if number != 1 else ''} in another spelling, read {shown}"
+    return [usual.get(_key(label), label) for label in normal], [told]
+
+
+def _key(label: str) -> str:
+    """What spellings of a class have in common."""
+    return " ".join(label.casefold().split())
+
+
 def _spelled(normal: Sequence[str], counts: Mapping[str, int], numbers: Container[str]) -> tuple[str, str]:
     """What the table calls no and yes, by the most frequent spelling; 0 and 1 when these are numbers.
 
@@ -193,7 +223,8 @@ def _missing_note(name: str, words: Sequence[str], counts: Mapping[str, int]) ->
     if not words:
         return []
     shown = ", ".join(repr(word) for word in words[:SHOWN])
-    return [f"target {name!r}: {sum(counts[word] for word in words):,} cells ({shown}) read as missing"]
+    number = sum(counts[word] for word in words)
+    return [f"target {name!r}: {number:,} cell{'s' if number != 1 else ''} ({shown}) read as missing"]
 
 
 def _writing_note(name: str, measured: Mapping[str, Measured], counts: Mapping[str, int], mark: Mark) -> list[str]:

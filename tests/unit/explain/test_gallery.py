@@ -85,8 +85,8 @@ def test_what_is_shared_is_outlined(view):
 
 
 def test_the_words_count(view):
-    assert view.heading == "6 prototypes for active, 2 molecules explained"
-    assert "1 of the 2 molecules explained here are out of domain" in view.lead[0]
+    assert view.heading == "active: 2 molecules explained, 6 prototypes"
+    assert "1 of the 2 molecules explained here is out of domain" in view.lead[0]
 
 
 def test_molecules_show_their_first_parts(view):
@@ -117,6 +117,9 @@ def test_a_model_that_cannot_tell_the_domain(molecules):
     assert view.explained[0].drawing.caption == "off; P(on) = 0.75"
     assert "domain" not in view.lead[0]
     assert view.centres == "class centre"
+    assert view.map.stars == "mean of a class, in its colour"
+    assert view.heading == "active: 1 molecule explained", "what is no prototype is not counted"
+    assert "in their place, a star on the map is the mean direction" in view.lead[0]
 
 
 def test_a_model_without_an_embedding(molecules):
@@ -125,4 +128,4 @@ def test_a_model_without_an_embedding(molecules):
     assert view.map is None
     assert view.prototypes == []
     assert NO_MAP in view.notes
-    assert view.heading == "2 molecules explained"
+    assert view.heading == "active: 2 molecules explained"

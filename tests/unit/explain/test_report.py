@@ -159,7 +159,7 @@ class TestFolder:
         write_report(predictor, RowsToExplain([], ""), tmp_path / "why", progress=False)
         page = (tmp_path / "why" / report.PAGE).read_text()
         assert "Your molecules" not in page
-        assert "6 prototypes for label" in page
+        assert "label: 6 prototypes" in page
 
     def test_what_is_left_out_is_told(self, predictor, tmp_path, monkeypatch):
         monkeypatch.setattr(gallery, "TRAINING_POINTS", 10)
@@ -219,7 +219,7 @@ class TestCommand:
     def test_smiles(self, bundles, tmp_path):
         ended = call("explain", bundles / "mphil", "c1cc[nH]c1CO", "CCO", "--out", tmp_path / "why", "--by", "gradient")
         assert ended.code == 0
-        assert "atoms scored by: gradient" in ended.out
+        assert "atoms are scored by gradient times input" in ended.out
         assert "c1cc[nH]c1CO" in ended.out, "brackets are no markup"
         assert len(list((tmp_path / "why" / "drawings").iterdir())) == 2
         page = (tmp_path / "why" / "index.html").read_text()

@@ -57,6 +57,18 @@ class TestShipped:
             assert taken == {"preset": "repaired"} | {key: paper[key] for key in given}
         assert len(rows) == 2 + 2 * len(added)
 
+    def test_decisions_are_taken_otherwise_one_by_one(self):
+        """Every row but the released code and the control of one prototype says one thing other than the paper."""
+        paper = resolve_hyperparameters(METHODS["mphil"], None, {})
+        rows = {row.name: dict(row.settings.get("method", {})) for row in load_suite("decisions").rows()}
+        released = rows.pop("as released")
+        assert rows.pop("mphil") == {}
+        assert rows.pop("one prototype without separation") == rows["one prototype"] | {"separation": 0.0}
+        for name, given in rows.items():
+            assert all(paper[key] != value for key, value in given.items()), name
+            assert len(given) == 1 or name == "mean update"
+        assert released == {"preset": "release"}
+
     def test_all_methods(self):
         assert [row.method for row in load_suite("baselines").rows()] == list(METHODS)
 

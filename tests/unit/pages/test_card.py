@@ -93,11 +93,21 @@ def test_scores_that_are_not_defined(values):
     assert "MPHIL: no ROC-AUC on the shifted test part" in text
 
 
+def test_labels_of_a_few_targets_are_told_one_by_one(values):
+    config, metrics, trust, weights = values
+    config["targets"] = ["toxic", "stable"]
+    config["data"]["labels"] = {part: [{"0": 12, "1": 3}, {}] for part in config["data"]["labels"]}
+    no, yes = config["classes"]
+    assert f"training toxic: {no}: 12, {yes}: 3; stable: – " in text_of(card_page(config, metrics, trust, weights))
+
+
 def test_many_classes_and_many_tasks(values):
     config, metrics, trust, weights = values
     config["targets"] = [f"task {n}" for n in range(30)]
     config["data"]["labels"] = {part: [{"0": 1}] * 30 for part in config["data"]["labels"]}
-    assert "predicts 30 targets" in text_of(card_page(config, metrics, trust, weights))
+    text = text_of(card_page(config, metrics, trust, weights))
+    assert "predicts 30 targets" in text
+    assert "training 30 targets " in text
 
 
 def test_without_a_test_part_it_says_which_parts_calibrated(values):

@@ -118,7 +118,7 @@ def test_still_picture_shows_hollow_and_filled_signs_and_a_star_last():
 
 def test_legend_explains_only_what_is_there():
     assert "prototype" in legend(["a"], PARTS)
-    assert "prototype" not in legend(["a"], PARTS, prototypes=False)
+    assert "prototype" not in legend(["a"], PARTS, stars="")
     assert legend(["a", "b"], PARTS).count("data-sphere-part") == 2
 
 

@@ -26,11 +26,19 @@ def test_classes_keep_their_names():
     target, notes = read_cells("t", column("active", "Inactive", "active", "inactive", "Inactive", "n.d.", ""))
     assert (target.kind, target.classes) == ("binary", ("Inactive", "active"))
     assert labels(target) == [1, 0, 1, 0, 0, None, None]
-    assert notes == ("target 't': 1 cells ('n.d.') read as missing",)
+    assert notes == ("target 't': 1 cell ('n.d.') read as missing",)
     assert read_cells("t", column("yes", "no"))[0].classes == ("no", "yes")
     assert read_cells("t", column("1.0", "0", "1"))[0].classes == ("0", "1")
     assert read_cells("t", column("1,0", "0,0"))[0].classes == ("0", "1")
     assert read_cells("t", column("low", "high", "mid"))[0].classes == ("high", "low", "mid")
+
+
+def test_spellings_of_a_class_are_one_class():
+    target, notes = read_cells("t", column("Low", "High", "low", "Low", "very  High", "very high", "very high", "n/a"))
+    assert (target.kind, target.classes) == ("multiclass", ("High", "Low", "very high"))
+    assert labels(target) == [1, 0, 1, 1, 2, 2, 2, None]
+    assert notes[1] == "target 't': 2 labels in another spelling, read 'low' as 'Low', 'very  High' as 'very high'"
+    assert len(read_cells("t", column("Low", "High", "mid"))[1]) == 0
 
 
 def test_a_threshold():
@@ -39,7 +47,7 @@ def test_a_threshold():
     assert (target.kind, target.classes, target.strange) == ("binary", ("inactive", "active"), (8,))
     assert labels(target)[:9] == [1, 0, 1, None, 0, None, None, 1, None]
     assert notes == (
-        "target 'pIC50': 1 cells ('n.d.') read as missing",
+        "target 'pIC50': 1 cell ('n.d.') read as missing",
         "target 'pIC50': 23 numbers with a decimal comma, such as '6,5' read as 6.5",
         "target 'pIC50': 4 numbers with < or >, such as '>7'",
         "target 'pIC50': active is >= 6.5: 3 active, 22 inactive; 2 with < or > that could be either have no label",

@@ -182,7 +182,8 @@ class Predictions:
         else:
             columns["probability"] = _numbers(self.probability[:, number])
         if self.uncertainty is not None:
-            place = np.maximum(chosen, 0) if self.task.kind == "multiclass" else np.full(len(self), number)
+            several = self.task.kind == "multiclass"
+            place = np.maximum(self.prediction[:, number], 0) if several else np.full(len(self), number)
             columns["uncertainty"] = _numbers(self.uncertainty[np.arange(len(self)), place])
         for name, sets in (("conformal_set", self.sets), ("conformal_set_weighted", self.weighted_sets)):
             if sets is not None:

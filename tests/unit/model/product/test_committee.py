@@ -63,7 +63,7 @@ class TestBundle:
             ("id_val", "ood_val"),
             "id_val",
         )
-        assert "calibrated by platt on ID validation and OOD validation" in made.bundle.card
+        assert "calibrated by Platt scaling on ID validation and OOD validation" in made.bundle.card
         assert "debiased" in made.bundle.card
 
     def test_it_answers_like_its_members_together(self, made):
@@ -199,10 +199,13 @@ class TestTraining:
         table = write_table(tmp_path / "a.csv", {"smiles": smiles, "kind": kinds})
         wanted = {"path": str(table), "split": "random", "targets": ["kind"]}
         made = together(table, tmp_path / "out", members=1, benchmark=wanted)
-        said = mphil.load(made.path).predict(smiles[:9])
+        predictor = mphil.load(made.path)
+        said = predictor.predict(smiles[:9])
         np.testing.assert_allclose(said.probability.sum(1), 1)
         assert said.uncertainty.shape == (9, 3)
-        assert len(said.columns()["uncertainty"]) == 9
+        columns = said.columns()
+        assert len(columns["uncertainty"]) == 9
+        assert list(predictor.predict([]).columns()) == list(columns), "files ask for the columns before any row"
 
     def test_several_tasks_with_missing_labels(self, tmp_path):
         smiles = molecules()
