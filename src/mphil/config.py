@@ -22,6 +22,10 @@ class Settings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
+SelectionRule = Literal["ood_val", "id_val"]
+"""The validation part that chooses an epoch."""
+
+
 class EncoderConfig(Settings):
     """The network that turns a graph into node features.
 
@@ -130,7 +134,7 @@ class TrainConfig(Settings):
     window: int = Field(1, ge=1)
     min_epochs: int = Field(0, ge=0)
     patience: int = Field(0, ge=0)
-    patience_on: Literal["ood_val", "id_val"] = "ood_val"
+    patience_on: SelectionRule = "ood_val"
     scored: Literal["all", "validation"] = "all"
     eval_batch_size: int = Field(1024, ge=1)
     checkpoint_minutes: float = Field(5.0, ge=0)

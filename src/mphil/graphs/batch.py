@@ -46,7 +46,7 @@ class Batch:
 
     x: Tensor
     edge_index: Tensor
-    edge_attr: Any
+    edge_attr: Tensor | None
     y: Tensor
     batch: Tensor
     ptr: Tensor

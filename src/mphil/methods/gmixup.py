@@ -232,7 +232,7 @@ class Estimate:
             self.features.index_add_(0, keys, batch.x[inside].double())
         if self.nodes is not None:
             self.nodes.offer(batch.x[inside], keys)
-        if self.edges is not None:
+        if self.edges is not None and batch.edge_attr is not None:
             owner = owner[batch.edge_index[0]]
             self.edges.offer(batch.edge_attr[owner >= 0], owner[owner >= 0])
 
@@ -291,7 +291,7 @@ def join(batch: Batch, more: Batch) -> Batch:
         x=torch.cat([batch.x, more.x.to(batch.x.dtype)]),
         edge_index=torch.cat([batch.edge_index, more.edge_index + nodes], dim=1),
         edge_attr=None
-        if batch.edge_attr is None
+        if batch.edge_attr is None or more.edge_attr is None
         else torch.cat([batch.edge_attr, more.edge_attr.to(batch.edge_attr.dtype)]),
         batch=torch.cat([batch.batch, more.batch + graphs]),
         ptr=torch.cat([batch.ptr, more.ptr[1:] + nodes]),

@@ -9,14 +9,14 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from itertools import islice
 from time import process_time
-from typing import Any, Literal
+from typing import Any, get_args
 
 import torch
 from torch import Tensor
 from torch.nn.utils import clip_grad_norm_
 
 from mphil.benchmarks.base import Benchmark
-from mphil.config import TrainConfig
+from mphil.config import SelectionRule, TrainConfig
 from mphil.errors import DataError
 from mphil.graphs.loader import Loader, add_distractors, derive_seed, drop_edges
 from mphil.graphs.split import PARTS, TESTS, Part
@@ -32,7 +32,7 @@ from mphil.training.process import Interrupt, kept_memory
 from mphil.training.recipe import BATCHES, Average, learning_rate_factor, put_back, renormalise
 from mphil.training.trainable import check_accumulation, check_trainable
 
-RULES: tuple[Literal["ood_val", "id_val"], ...] = ("ood_val", "id_val")
+RULES: tuple[SelectionRule, ...] = get_args(SelectionRule)
 """Both selections are kept and reported side by side."""
 OPTIMIZERS = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}
 
@@ -141,7 +141,7 @@ class Trainer:
         """Put the weights of the epoch that `rule` chose into the method."""
         self.method.load_state_dict(self.best[rule])
 
-    def best_epoch(self, rule: Literal["ood_val", "id_val"]) -> int | None:
+    def best_epoch(self, rule: SelectionRule) -> int | None:
         """The epoch that `rule` chose so far."""
         lower = self.benchmark.task.lower_is_better
         return best_epoch(self.at.history, rule, self.config.window, self.config.min_epochs, lower=lower)

@@ -16,7 +16,7 @@ from safetensors.numpy import save as render_arrays
 from torch import Tensor
 
 from mphil.chem.describe import BITS
-from mphil.config import EncoderConfig, NamedArgs, Settings
+from mphil.config import EncoderConfig, NamedArgs, SelectionRule, Settings
 from mphil.limits import MAX_EMBEDDINGS, MAX_NAMES
 from mphil.model.committee.trees import Trees
 from mphil.registry import Plugin
@@ -187,7 +187,7 @@ class BundleConfig(Settings):
     targets: tuple[str, ...] = Field(max_length=MAX_NAMES)
     classes: tuple[str, ...] = Field(max_length=MAX_NAMES)
     molecules: MoleculeReading | None
-    selection: Literal["ood_val", "id_val"]
+    selection: SelectionRule
     epoch: int = Field(ge=0)
     seed: int = Field(ge=0)
     data: dict[str, Any]

@@ -15,7 +15,7 @@ from mphil.benchmarks.own_data import OwnData
 from mphil.chem.describe import FINGERPRINT
 from mphil.chem.parse import PARENT
 from mphil.chem.schema import SCHEMAS
-from mphil.config import RunConfig
+from mphil.config import RunConfig, SelectionRule
 from mphil.graphs.split import Part
 from mphil.model.bundle import Bundle, BundleConfig, MoleculeReading, References, Trust
 from mphil.model.bundle.contents import HeldOut, Score
@@ -41,8 +41,6 @@ from mphil.trust.neighbours import most_similar
 FEATURES: Literal["good"] = "good"
 """The feature set that tables of molecules are read with."""
 
-Rule = Literal["ood_val", "id_val"]
-
 
 @dataclass(frozen=True, eq=False)
 class Prepared:
@@ -58,7 +56,7 @@ class Prepared:
     own: OwnData
     data: Benchmark
     config: RunConfig
-    rule: Rule
+    rule: SelectionRule
 
     @property
     def fingerprints(self) -> NDArray[np.uint8] | None:

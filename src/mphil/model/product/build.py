@@ -13,14 +13,14 @@ from numpy.typing import NDArray
 
 from mphil.benchmarks.base import Benchmark
 from mphil.benchmarks.own_data import OwnData, own_data, read_own_data, table_arguments
-from mphil.config import NamedArgs, RunConfig, check_arguments
+from mphil.config import NamedArgs, RunConfig, SelectionRule, check_arguments
 from mphil.errors import DataError, UnknownName
 from mphil.files import write_text
 from mphil.graphs.split import Part
 from mphil.methods.base import METHODS, build_method, resolve_hyperparameters
 from mphil.model.bundle import Bundle, write_bundle
 from mphil.model.committee.trees import TREE_KINDS
-from mphil.model.product.assembly import Prepared, Rule, assemble, with_facts
+from mphil.model.product.assembly import Prepared, assemble, with_facts
 from mphil.model.product.defaults import ARGUMENTS, ENCODER, METHOD, default_start, train_defaults
 from mphil.model.product.members import (
     BASELINE,
@@ -137,7 +137,7 @@ def prepare(wanted: Wanted, *, selection: str = "", members: int = 0) -> Prepare
     return Prepared(own, data, config, rule)
 
 
-def by_recipe(layers: Sequence[Wanted], data: Benchmark, rule: Rule) -> RunConfig:
+def by_recipe(layers: Sequence[Wanted], data: Benchmark, rule: SelectionRule) -> RunConfig:
     """The settings of a network: those of the layers, and for training the recipe where they say nothing.
 
     Raises:
@@ -150,7 +150,7 @@ def by_recipe(layers: Sequence[Wanted], data: Benchmark, rule: Rule) -> RunConfi
     return resolve({**wanted, "train": train}, data)[0]
 
 
-def choosing_part(data: Benchmark, selection: str = "") -> Rule:
+def choosing_part(data: Benchmark, selection: str = "") -> SelectionRule:
     """The validation part that chooses the epoch: the one asked for, or the first with labels that can be scored."""
     if selection and selection not in RULES:
         raise UnknownName("selection rule", selection, RULES)

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from mphil.benchmarks.base import Benchmark, benchmark
 from mphil.benchmarks.own_data import OwnData
 from mphil.chem.schema import SCHEMAS
+from mphil.config import SelectionRule
 from mphil.errors import IntegrityError, MphilError, UnknownName, UsageError
 from mphil.graphs.split import PARTS
 from mphil.model.bundle import Bundle, write_bundle
@@ -23,7 +24,7 @@ from mphil.model.bundle.folder import trust_values, weights_digest
 from mphil.model.committee.trees import is_tree_kind
 from mphil.model.predictor import Predictor, load
 from mphil.model.predictor.predictions import is_number
-from mphil.model.product.assembly import Prepared, Rule, assemble
+from mphil.model.product.assembly import Prepared, assemble
 from mphil.model.product.tree_runs import TreeRun
 from mphil.pages.regulatory import chapters
 from mphil.pages.template import Section
@@ -130,7 +131,7 @@ def _bundle_run(run: Run | TreeRun, fingerprints: NDArray[np.uint8] | None) -> B
 
     A benchmark of molecules that are read as those of a table gives a bundle that takes molecules, others graphs.
     """
-    rule = cast(Rule, next(iter(run.result["selections"])))
+    rule = cast(SelectionRule, next(iter(run.result["selections"])))
     data = _as_file(run, molecules=fingerprints is not None)
     own = OwnData(data, survey_graphs(data.store), COLUMN if fingerprints is not None else "")
     scores = {run.config.method.name: run.scores[rule]}

@@ -125,7 +125,7 @@ class GIN(Layered):
         """What edges carry, and the row of it of each edge: few combinations of codes are all embedded, once each."""
         if self.edge.kind == "none":
             return None, None
-        if self.all_bonds is None:
+        if self.all_bonds is None or batch.edge_attr is None:
             return batch.edge_attr, None
         return self.all_bonds, number_codes(batch.edge_attr, self.edge.sizes)
 

@@ -96,6 +96,8 @@ def dense_rows(matrix: Tensor) -> Tensor:
 
 
 def _load(precision: str) -> Status:
+    if os.name != "posix":  # who owns a library, and what a link is, is only asked there
+        raise CompileError("the compiled loops are for POSIX systems")
     architecture, using = level(), compiler()
     name = native_name(precision, using)
     kept = cache_folder() / "kernels"
