@@ -10,7 +10,8 @@ committee and every model in it are scored on id_test and ood_test, with the met
 the networks and trees.
 
 Adds a line to benchmarks/results/product.jsonl for each, with command, settings, seed, versions, machine and commit.
-Trainings are in runs/product; Ctrl-C loses nothing, the same command goes on.
+Trainings are in runs/product; Ctrl-C loses nothing, the same command goes on. A record that says `reused` found members
+there that were trained before: its seconds are not those of a training.
 """
 
 from __future__ import annotations
@@ -128,7 +129,9 @@ def train(table: str, seed: int, runs: Path) -> dict[str, Any]:
     given = given_table(table, runs)
     began, cpu = time.monotonic(), time.process_time()
     prepared = prepare({"benchmark": given, "seed": seed}, members=MEMBERS)
-    product = train_product(prepared, runs / recipe() / f"{table}-s{seed}", members=MEMBERS)
+    folder = runs / recipe() / f"{table}-s{seed}"
+    reused = folder.exists()
+    product = train_product(prepared, folder, members=MEMBERS)
     summary, metrics = product.summary(), product.bundle.metrics
     return {
         "metric": summary["metric"],
@@ -136,6 +139,7 @@ def train(table: str, seed: int, runs: Path) -> dict[str, Any]:
         "committee": summary["committee"],
         "trust": {part: metrics["trust"]["parts"].get(part) for part in TESTS},
         "calibration": product.bundle.trust.calibration.method,
+        "reused": reused,
         "seconds": round(time.monotonic() - began, 1),
         "cpu_seconds": round(time.process_time() - cpu, 1),
     }

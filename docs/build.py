@@ -540,10 +540,10 @@ def tool() -> str:
         "over seeds, epochs chosen on OOD validation. Tables are made from public files as users' own might look. "
         "Recipes of networks were chosen on validation parts of the `dev` tables. The members of the committee, and "
         "what networks weigh before a label is seen, were first chosen on test parts of seven other tables "
-        "(`CHOSEN_ON` in the script; that comparison has no record). That networks take descriptors, and weigh more "
-        "since, was chosen on validation parts of the `dev` tables. Tables with a star share labelled test rows with "
-        "those and count in no mean and no rank. Ranks are of the columns, 1 the best; a part whose labels are all "
-        "alike is not scored.\n",
+        "(`CHOSEN_ON` in the script; that comparison has no record). That all networks but the first take descriptors "
+        "was chosen on validation parts of the `dev` tables. Tables with a star share labelled test rows with those "
+        "and count in no mean and no rank. Ranks are of the columns, 1 the best; a part whose labels are all alike is "
+        "not scored.\n",
         tool_report() + "\n",
         "## Beside chemprop\n",
         "The same, on the tables and seeds that chemprop 2.3 was trained on: its defaults, 50 epochs, the epoch of the "
@@ -553,7 +553,7 @@ def tool() -> str:
         "## What networks weigh\n",
         "What all networks together weigh before a label is seen, asked again on validation parts of the same tables: "
         "weights are fitted on one part and the committee is scored on the other, ROC-AUC in per cent. The default is "
-        "0.5.\n",
+        "0.3.\n",
         tool_weights() + "\n",
         "## Calibration\n",
         "Calibrations of the committee on validation parts of the same tables: learned on four fifths of `id_val`, or "

@@ -15,7 +15,7 @@ Floats = NDArray[np.float64]
 PRIOR = 100.0
 """So many labels would have to agree before the weights are as much their own as those that they begin with."""
 
-NETWORKS = 0.5
+NETWORKS = 0.3
 """What all networks together count before a label is seen, beside trees: the best of those that benchmarks/committee.py
 tried on validation parts."""
 
