@@ -31,12 +31,12 @@ from numpy.typing import NDArray
 import per_table
 from mphil.benchmarks import Benchmark, benchmark
 from mphil.benchmarks.development import TABLES
+from mphil.config import SelectionRule
 from mphil.graphs.loader import Loader
 from mphil.graphs.split import Part
 from mphil.lab.records import RecordFile
 from mphil.model.bundle import Trust
 from mphil.model.bundle.contents import HeldOut
-from mphil.model.product.assembly import Rule
 from mphil.model.product.build import by_recipe
 from mphil.model.product.defaults import ARGUMENTS, ENCODER, METHOD
 from mphil.model.product.evaluation import ENOUGH, weighted_coverage
@@ -51,7 +51,7 @@ from mphil.trust.neighbours import most_similar
 from per_table import missing, recorded
 
 ALPHAS = (0.1, 0.2)
-SELECTION: Rule = "ood_val"
+SELECTION: SelectionRule = "ood_val"
 HELD_OUT: Part = "id_val"
 TESTS: tuple[Part, ...] = ("id_test", "ood_test")
 

@@ -59,7 +59,7 @@ class TestTraining:
         small = ["--set", "encoder.width=8", "--set", "encoder.layers=2", "--set", "train.batch_size=4"]
         command = ["train", table, *small, "--set", "train.epochs=3", "--members", "2", "--out", tmp_path / "cut"]
         process = commands.start(*command, *EVERY_BATCH)
-        wait_until(lambda: saved_step(tmp_path / "cut" / "erm") >= 5)
+        wait_until(lambda: saved_step(tmp_path / "cut" / "erm-descriptors") >= 5)
         process.send(signal.SIGKILL)
         process.wait()
         before = json.loads((tmp_path / "cut" / "mphil+" / "result.json").read_text())
@@ -69,7 +69,10 @@ class TestTraining:
         assert commands.start(*command[:-1], tmp_path / "whole").wait().code == 0
         cut, whole = (read_bundle(tmp_path / name / "bundle") for name in ("cut", "whole"))
         assert (cut.config, cut.trust) == (whole.config, whole.trust)
-        assert all((cut.networks["erm"][name] == value).all() for name, value in whole.networks["erm"].items())
+        assert all(
+            (cut.networks["erm with descriptors"][name] == value).all()
+            for name, value in whole.networks["erm with descriptors"].items()
+        )
 
     def test_a_bundle_stays_while_the_next_one_is_made(self, product, commands, tmp_path):
         folder = shutil.copytree(product.folder, tmp_path / "out")

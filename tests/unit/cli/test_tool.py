@@ -22,7 +22,13 @@ class TestTrain:
         assert "assay.csv: 108 rows, 106 molecules; 2 rows excluded (first/issues.csv)" in ended.out
         assert "split by scaffold: train 64 · id-val 10 · id-test 10 · ood-val " in ended.out
         assert "scaffolds, none both in training and in a shifted part" in ended.out
-        names = ("id-test   ood-test", "mphil+, seed 1", "random forest", "gradient boosting", "committee")
+        names = (
+            "id-test   ood-test",
+            "mphil+ with descriptors, seed 1",
+            "random forest",
+            "gradient boosting",
+            "committee",
+        )
         order = [ended.out.index(name) for name in names]
         assert order == sorted(order)
         assert ended.out.count("weight 0.") == 6

@@ -277,7 +277,7 @@ def test_nothing_is_answered_before_fit(tmp_path):
 def test_a_committee(tmp_path):
     model = MPHILClassifier("erm", **QUICK, members=2).fit(SMILES, ACTIVE)
     names = [member.name for member in model.bundle_.config.committee.members]
-    assert names == ["erm", "erm, seed 1", "random forest", "extra trees", "gradient boosting"]
+    assert names == ["erm", "erm with descriptors, seed 1", "random forest", "extra trees", "gradient boosting"]
     model.save(tmp_path / "bundle")
     said = mphil.load(tmp_path / "bundle").predict(SMILES[:7])
     np.testing.assert_array_equal(model.predict_proba(SMILES[:7])[:, 1:], said.probability)

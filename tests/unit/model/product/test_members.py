@@ -67,7 +67,7 @@ def test_interrupted_and_taken_up(prepared, alone, tmp_path, monkeypatch):
     started = time.monotonic()
 
     def interrupted(*args, **kwargs):
-        while not (out / "erm" / "config.json").exists() and time.monotonic() < started + 60:
+        while not (out / "erm-descriptors" / "config.json").exists() and time.monotonic() < started + 60:
             time.sleep(0.01)
         raise KeyboardInterrupt
 
