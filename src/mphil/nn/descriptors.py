@@ -9,7 +9,6 @@ from torch import Tensor, nn
 
 from mphil.errors import UsageError
 from mphil.graphs.store import Batch
-from mphil.nn.world import total
 
 COUNTS, NUMBERS = 2048, 109
 """Columns of `batch.counts` and of `batch.descriptors`."""
@@ -55,20 +54,20 @@ class Descriptors(nn.Module):
         """Learn from training graphs which neighbourhoods are common, and how descriptors are spread.
 
         Args:
-            batches: all of them; several processes give each their share.
+            batches: all of them, in each of several processes.
         """
         seen = torch.zeros(COUNTS, dtype=torch.double, device=self.center.device)
         sums, squares = (seen.new_zeros(NUMBERS) for _ in range(2))
-        graphs = seen.new_zeros(())
+        graphs = 0
         for batch in batches:
             counts, numbers = known(batch)
             seen += (counts > 0).sum(0)
             sums += numbers.double().sum(0)
             squares += numbers.double().square().sum(0)
             graphs += len(numbers)
-        graphs, mean = total(graphs), total(sums) / total(graphs)
-        spread = (total(squares) / graphs - mean.square()).clamp_min(0).sqrt()
-        self.common.copy_(total(seen) >= RARE)
+        mean = sums / graphs
+        spread = (squares / graphs - mean.square()).clamp_min(0).sqrt()
+        self.common.copy_(seen >= RARE)
         self.center.copy_(mean)
         self.scale.copy_(torch.where(spread > 1e-6 * (1 + mean.abs()), spread, 1.0))
 

@@ -3,6 +3,7 @@
 import os
 import signal
 import time
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -21,6 +22,7 @@ from mphil.training.callbacks import Callback
 from mphil.training.checkpoint import Checkpoints
 from mphil.training.distributed import check_parallel, joined, local_device
 from mphil.training.run import execute
+from mphil.training.trainer import Trainer
 
 RELEASE = dict(METHODS["mphil"].presets["release"]) | {"projection": 5}
 REPAIRED = dict(METHODS["mphil"].presets["repaired"])
@@ -64,6 +66,25 @@ def train_all():
 
 def train_recipes():
     return {name: train(*CASES["mphil"], **recipe) for name, recipe in RECIPES.items()}
+
+
+def statistics_of_descriptors():
+    """What a network learns of the descriptors of all training graphs before its first step."""
+    draw = torch.Generator().manual_seed(0)
+    trainer = trainer_of("erm", {"descriptors": True}, "binary", {}, {})
+    counts = (torch.rand(61, 2048, generator=draw) < 0.05).byte()
+    extras = {"counts": counts, "descriptors": torch.rand(61, 109, generator=draw)}
+    store = replace(trainer.benchmark.store, extras=extras)
+    trainer = Trainer(trainer.method, replace(trainer.benchmark, store=store), trainer.config, 0)
+    trainer.method.prepare(trainer.parts)
+    return dict(trainer.method.descriptors.named_buffers())
+
+
+def test_descriptors_are_spread_as_in_one_process():
+    alone, *ranks = *together(statistics_of_descriptors, ranks=1), *together(statistics_of_descriptors)
+    assert 0 < alone["common"].sum() < len(alone["common"])
+    for found in ranks:
+        assert all(torch.equal(found[name], value) for name, value in alone.items())
 
 
 @pytest.fixture(scope="module")
