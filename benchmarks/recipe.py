@@ -1,9 +1,10 @@
 """Which settings matter for tables of one's own? A study on the validation parts of the development tables.
 
     python benchmarks/recipe.py list       # what the tables are
-    python benchmarks/recipe.py forest     # the random forest of the tool on their validation parts
-    mphil lab run recipe --out benchmarks/results
+    mphil lab run recipe
     python benchmarks/recipe.py report     # writes docs/reference/recipe.md, also when runs are missing
+
+A row differs from the base in one thing. One named `ROW + CHANGE` is compared with the row ROW.
 
 The test parts are scored by nothing here, and the report reads validation scores only.
 """
@@ -146,13 +147,6 @@ def scores_table(sheet: Sheet, part: str, forest: Scores) -> ReportTable:
     return ReportTable(f"{which} validation at the last epoch, mean over seeds", ["row", *names, "mean"], lines)
 
 
-def forest_effect(sheet: Sheet, row: str, rule: str, forest: Scores) -> Effect:
-    """A row against the random forest: the mean over seeds of each, table by table."""
-    scores = scores_of(sheet, row, rule)
-    ours, theirs = table_means(scores), table_means(forest)
-    return effect_of([ours[table] - theirs[table] for table in ours if table in theirs], len(scores))
-
-
 def shown(effect: Effect) -> str:
     if effect.mean is None:
         return "-"
@@ -203,46 +197,6 @@ def page(sheet: Sheet, problems: Sequence[str], base: str, forest: Mapping[str, 
     if problems:
         parts += ["## Left out", "\n".join(f"- {problem}" for problem in problems)]
     return "\n\n".join(parts) + "\n"
-
-
-def read_forest(path: Path, part: str) -> dict[tuple[str, int], float]:
-    """The recorded scores of the random forest."""
-    found = {}
-    for record in _lines(path):
-        if record["scores"][part] is not None:
-            found[record["benchmark"], record["seed"]] = 100 * record["scores"][part]
-    return found
-
-
-def record_forest(names: Sequence[str], seeds: Sequence[int], out: Path) -> None:
-    """Score a forest on the validation parts of each table; what is recorded is not done again."""
-    known = {(r["benchmark"], r["seed"], r["split_digest"]) for r in _lines(out)}
-    for name in names:
-        data = benchmark(name)
-        digest = data.split.digest()
-        fingerprints = fingerprints_of(data)
-        for seed in [seed for seed in seeds if (name, seed, digest) not in known]:
-            started = time.monotonic()
-            scores = forest_scores(fingerprints, data.store.y, data.split, data.task, parts=SCORED, seed=seed)
-            record = {
-                "benchmark": name,
-                "seed": seed,
-                "scores": scores,
-                "metric": data.task.metric,
-                "trees": n_trees(data.task),
-                "seconds": round(time.monotonic() - started, 2),
-                "split_digest": digest,
-                "versions": {**versions(), "scikit-learn": version("scikit-learn")},
-                "machine": machine(),
-                "command": " ".join(["python", "benchmarks/recipe.py", *sys.argv[1:]]),
-            }
-            with out.open("a", encoding="utf-8") as file:
-                file.write(json.dumps(record) + "\n")
-            print(name, seed, scores, flush=True)
-
-
-def _lines(path: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.exists() else []
 
 
 def described(name: str, data: Benchmark) -> list[str]:
