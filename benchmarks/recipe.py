@@ -12,38 +12,32 @@ The test parts are scored by nothing here, and the report reads validation score
 from __future__ import annotations
 
 import argparse
-import json
-import sys
-import time
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from importlib.metadata import version
 from pathlib import Path
 from statistics import mean, stdev
-from typing import Any
 
 from mphil.benchmarks import Benchmark, benchmark
 from mphil.benchmarks.development import TABLES
 from mphil.graphs.split import PARTS
 from mphil.lab.cells import Request
-from mphil.lab.records import RecordFile
+from mphil.lab.records import read_folder
 from mphil.lab.report.document import ReportTable
 from mphil.lab.report.rendering import table_text
 from mphil.lab.report.sheets import Sheet, fill, same_data, unused
 from mphil.lab.suite import load_suite
-from mphil.model.product.runs import fingerprints_of
-from mphil.model.product.tree_runs import forest_scores, n_trees
-from mphil.provenance import machine, versions
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
-FOREST = RESULTS / "recipe-forest.jsonl"
 PAGE = ROOT / "docs" / "reference" / "recipe.md"
 NOTE = "<!-- Written by `python benchmarks/recipe.py report`. -->"
-SEEDS = (0, 1, 2)
-SCORED = ("id_val", "ood_val")
-RULES = {"last": "last epoch", "id_val": "epoch chosen on ID validation", "ood_val": "epoch chosen on OOD validation"}
+RULES = {
+    "last5": "mean of the last five epochs",
+    "id_val": "epoch chosen on ID validation",
+    "ood_val": "epoch chosen on OOD validation",
+}
+FIRST = RULES["last5"]
 SURE, WORTH = 2.0, 0.5
 """A difference counts when it is more than so many standard errors, and more than so many points."""
 
@@ -103,48 +97,55 @@ def table_means(scores: Scores) -> dict[str, float]:
 
 
 def scores_of(sheet: Sheet, row: str, rule: str, part: str = "ood_val") -> dict[tuple[str, int], float]:
-    """The scores of a row on a validation part, at the epoch that a rule chose."""
+    """The scores of a row on a validation part, by a rule."""
     found = {}
     for table in sheet.benchmarks:
         for record in sheet.entries[row, table].records:
-            chosen = record["last"] if rule == "last" else record["selections"].get(rule, {"scores": {}})
-            score = chosen["scores"].get(part)
-            if score is not None:
-                found[table, int(record["seed"])] = 100 * float(score)
+            scores = record["last5"] if rule == "last5" else record["selections"].get(rule, {"scores": {}})["scores"]
+            if scores.get(part) is not None:
+                found[table, int(record["seed"])] = 100 * float(scores[part])
     return found
 
 
-def effects_table(sheet: Sheet, base: str) -> ReportTable:
-    """Every row against the base, the largest differences first."""
-    changed = [row for row in sheet.rows if row != base]
-    found = {
-        row: [paired_effect(scores_of(sheet, row, rule), scores_of(sheet, base, rule)) for rule in RULES]
-        for row in changed
-    }
-    order = sorted(changed, key=lambda row: -abs(found[row][0].mean or 0))
+def reference(sheet: Sheet, row: str) -> str:
+    """The row that a row is compared with: the one that its name begins with, before the last ` + `, or the base."""
+    before = row.rpartition(" + ")[0]
+    return before if before in sheet.rows else sheet.suite.against
+
+
+def effects(sheet: Sheet, row: str) -> list[Effect]:
+    """What a row changes, by each rule."""
+    other = reference(sheet, row)
+    return [paired_effect(scores_of(sheet, row, rule), scores_of(sheet, other, rule)) for rule in RULES]
+
+
+def effects_table(sheet: Sheet, found: Mapping[str, Sequence[Effect]]) -> ReportTable:
+    """Every row against the one it is compared with, the largest differences first."""
+    order = sorted(found, key=lambda row: -abs(found[row][0].mean or 0))
     lines = []
     for row in order:
         first = found[row][0]
-        lines.append([row, *map(shown, found[row]), f"{first.better} of {first.tables}", str(first.runs)])
-    strong = frozenset((n, c) for n, row in enumerate(order) for c, one in enumerate(found[row], 1) if one.counts)
+        shares = [f"{first.better} of {first.tables}", str(first.runs)]
+        lines.append([row, reference(sheet, row), *map(shown, found[row]), *shares])
+    strong = frozenset((n, c) for n, row in enumerate(order) for c, one in enumerate(found[row], 2) if one.counts)
     what = (
-        f"Difference to {base} in points of OOD validation, mean over tables (standard error); bold: more than "
+        "Differences in points of OOD validation, mean over tables (standard error); bold: more than "
         f"{SURE:g} standard errors and {WORTH:g} points"
     )
-    return ReportTable(what, ["change", *RULES.values(), "better on (last epoch)", "pairs of runs"], lines, strong)
+    return ReportTable(what, ["row", "less", *RULES.values(), f"better on ({FIRST})", "pairs of runs"], lines, strong)
 
 
-def scores_table(sheet: Sheet, part: str, forest: Scores) -> ReportTable:
-    """Rows by tables: mean over seeds at the last epoch, and the mean over tables."""
+def scores_table(sheet: Sheet, part: str) -> ReportTable:
+    """Rows by tables: mean over seeds of the last five epochs, and the mean over tables."""
     lines = []
-    for row, scores in [*((row, scores_of(sheet, row, "last", part)) for row in sheet.rows), ("random forest", forest)]:
-        means = table_means(scores)
+    for row in sheet.rows:
+        means = table_means(scores_of(sheet, row, "last5", part))
         cells = [f"{means[table]:.1f}" if table in means else "-" for table in sheet.benchmarks]
         whole = len(means) == len(sheet.benchmarks)
         lines.append([row, *cells, f"{mean(means.values()):.1f}" if whole else "-"])
     names = [name.removeprefix("dev-") for name in sheet.benchmarks]
     which = {"ood_val": "OOD", "id_val": "ID"}[part]
-    return ReportTable(f"{which} validation at the last epoch, mean over seeds", ["row", *names, "mean"], lines)
+    return ReportTable(f"{which} validation, {FIRST}, mean over seeds", ["row", *names, "mean"], lines)
 
 
 def shown(effect: Effect) -> str:
@@ -153,50 +154,44 @@ def shown(effect: Effect) -> str:
     return f"{effect.mean:+.2f}" + ("" if effect.se is None else f" ({effect.se:.2f})")
 
 
-def verdict(sheet: Sheet, base: str, forest: Scores) -> list[str]:
-    """What matters and how much, in sentences."""
-    changed = [row for row in sheet.rows if row != base]
-    found = {row: paired_effect(scores_of(sheet, row, "last"), scores_of(sheet, base, "last")) for row in changed}
+def verdict(sheet: Sheet, found: Mapping[str, Sequence[Effect]]) -> list[str]:
+    """What matters and how much, in sentences, by the first rule."""
     lines = []
     for word, sign in (("Better", 1), ("Worse", -1)):
-        chosen = [row for row, one in found.items() if one.counts and sign * (one.mean or 0) > 0]
-        chosen.sort(key=lambda row: -abs(found[row].mean or 0))
-        named = ", ".join(f"{row} {shown(found[row])}" for row in chosen) or "nothing"
-        lines.append(f"{word} than {base} at the last epoch: {named}.")
-    rest = [row for row, one in found.items() if one.mean is not None and not one.counts]
+        chosen = [row for row, (one, *_) in found.items() if one.counts and sign * (one.mean or 0) > 0]
+        chosen.sort(key=lambda row: -abs(found[row][0].mean or 0))
+        named = ", ".join(f"{row} {shown(found[row][0])}" for row in chosen) or "nothing"
+        lines.append(f"{word} than the row it is compared with: {named}.")
+    rest = [row for row, (one, *_) in found.items() if one.mean is not None and not one.counts]
     lines.append(f"No difference that counts: {', '.join(rest) or 'nothing'}.")
-    if absent := [row for row, one in found.items() if one.mean is None]:
-        lines.append(f"Not run yet, or not on a table and seed of {base}: {', '.join(absent)}.")
-    for rule, words in RULES.items():
-        one = forest_effect(sheet, base, rule, forest)
-        if one.mean is not None:
-            lines.append(
-                f"{base} less the random forest, OOD validation, {words}: {shown(one)} points, better on "
-                f"{one.better} of {one.tables} tables."
-            )
-    lines.append("An epoch chosen on OOD validation is scored on the rows that chose it, so that figure flatters.")
+    if absent := [row for row, (one, *_) in found.items() if one.mean is None]:
+        lines.append(f"Not run yet, or not on a table and seed of the other row: {', '.join(absent)}.")
+    lines.append(
+        "An epoch chosen on OOD validation is scored on the rows that chose it, so that figure flatters networks."
+    )
     return lines
 
 
-def page(sheet: Sheet, problems: Sequence[str], base: str, forest: Mapping[str, Scores]) -> str:
-    """The report, however many runs there are; `problems` tells what was left out, `forest` has scores by part."""
+def page(sheet: Sheet, problems: Sequence[str]) -> str:
+    """The report, however many runs there are; `problems` tells what was left out."""
     done = sum(len(entry.records) for entry in sheet.entries.values())
     wanted = sum(entry.wanted for entry in sheet.entries.values())
-    intro = [
+    parts = [
         NOTE,
         "# A training recipe for tables of one's own",
         "What single settings of training change on the [development tables](../how-to/data.md#development-tables).",
         f"{done:,} of {wanted:,} runs are recorded (`mphil lab run {sheet.suite.name}`). "
         "Choices are made on validation parts alone; test scores are not shown.",
+        "\n".join(f"- {note}" for note in sheet.suite.notes),
     ]
-    parts = [*intro]
     if done:
-        parts += ["## What matters", "\n".join(f"- {line}" for line in verdict(sheet, base, forest["ood_val"]))]
-        parts += [table_text(effects_table(sheet, base)), "## Scores"]
-    parts += [table_text(scores_table(sheet, part, forest[part])) for part in ("ood_val", "id_val")]
+        found = {row: effects(sheet, row) for row in sheet.rows if row != sheet.suite.against}
+        parts += ["## What matters", "\n".join(f"- {line}" for line in verdict(sheet, found))]
+        parts += [table_text(effects_table(sheet, found)), "## Scores"]
+    parts += [table_text(scores_table(sheet, part)) for part in ("ood_val", "id_val")]
     if problems:
         parts += ["## Left out", "\n".join(f"- {problem}" for problem in problems)]
-    return "\n\n".join(parts) + "\n"
+    return "\n\n".join(part for part in parts if part) + "\n"
 
 
 def described(name: str, data: Benchmark) -> list[str]:
@@ -211,31 +206,26 @@ def described(name: str, data: Benchmark) -> list[str]:
 def sheet_of(suite: str, folder: Path) -> tuple[Sheet, list[str]]:
     """The suite, filled in from the records of the folder, and a sentence about everything left out."""
     asked = load_suite(suite)
-    found, broken = RecordFile(folder / f"{asked.name}.jsonl").read()
+    found, broken = read_folder(folder)
     records, strange = same_data(found)
-    return fill(asked, Request(), records), [*broken, *strange, *unused(asked, Request(), records)]
+    problems = [*broken, *strange, *unused(asked, Request(), records)]
+    return fill(asked, Request(), records), [one for one in problems if one.startswith(f"{asked.name}.jsonl")]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("list", "forest", "report"))
+    parser.add_argument("what", choices=("list", "report"))
     parser.add_argument("--tables", nargs="+", default=list(TABLES), help="development tables; all when left out")
-    parser.add_argument("--seeds", nargs="+", type=int, default=list(SEEDS), help="of the forests")
     parser.add_argument("--suite", default="recipe", help="name or TOML file of the suite to report")
     parser.add_argument("--records", type=Path, default=RESULTS, help="folder of the lab's records")
-    parser.add_argument("--forest", type=Path, default=FOREST, help="record of the forests")
     parser.add_argument("--out", type=Path, default=PAGE, help="page of the report")
     options = parser.parse_args()
     if options.what == "list":
         lines = [described(name, benchmark(name)) for name in options.tables]
         header = ["table", "rows", "positive labels", " / ".join(PARTS)]
         print(table_text(ReportTable("The development tables", header, lines)))
-    elif options.what == "forest":
-        record_forest(options.tables, options.seeds, options.forest)
     else:
-        sheet, problems = sheet_of(options.suite, options.records)
-        forest = {part: read_forest(options.forest, part) for part in SCORED}
-        options.out.write_text(page(sheet, problems, sheet.suite.against, forest), encoding="utf-8")
+        options.out.write_text(page(*sheet_of(options.suite, options.records)), encoding="utf-8")
 
 
 if __name__ == "__main__":

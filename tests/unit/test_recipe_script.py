@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
-import json
 import sys
 import tomllib
-from dataclasses import replace
 from importlib import resources
 from pathlib import Path
 
@@ -39,6 +37,10 @@ settings.encoder = { dropout = 0.0 }
 name = "width 64"
 method = "erm"
 settings.encoder = { width = 64 }
+[[variants]]
+name = "readout max + dropout 0"
+method = "erm"
+settings.encoder = { readout = "max", dropout = 0.0 }
 """
 
 
@@ -57,7 +59,7 @@ def epoch(ood: float, number: int = 60) -> dict:
 
 def run(cell, last: float, chosen: float) -> dict:
     chosen_on = {"ood_val": epoch(chosen, 7), "id_val": epoch((last + chosen) / 2, 9)}
-    return record(cell, selections=chosen_on) | {"last": epoch(last)}
+    return record(cell, selections=chosen_on) | {"last": epoch(last), "last5": epoch(last)["scores"]}
 
 
 def test_a_paired_effect_by_hand(script):
@@ -102,13 +104,7 @@ def reported(script, tmp_path, monkeypatch):
             scores = chosen(cell)
             if scores is not None:
                 RecordFile(tmp_path / "small.jsonl").append(run(cell, *scores))
-        forests = [
-            {"benchmark": name, "seed": seed, "scores": {"id_val": 0.5, "ood_val": 0.6 + seed / 10}}
-            for name in parse_suite("small", SMALL).benchmarks
-            for seed in (0, 1)
-        ]
-        (tmp_path / "forest.jsonl").write_text("".join(json.dumps(one) + "\n" for one in forests))
-        places = {"--suite": "small.toml", "--forest": "forest.jsonl", "--out": "page.md"}
+        places = {"--suite": "small.toml", "--out": "page.md"}
         words = [word for option, file in places.items() for word in (option, str(tmp_path / file))]
         monkeypatch.setattr("sys.argv", ["recipe.py", "report", "--records", str(tmp_path), *words])
         script.main()
@@ -126,62 +122,46 @@ def test_a_page_from_some_of_the_runs(reported):
             return level, level + 0.02
         if cell.row == "readout max":
             return level - 0.05, level + 0.02
+        if cell.row == "readout max + dropout 0":
+            return level - 0.04, level + 0.02
         return (level + 0.001, level + 0.02) if cell.row == "dropout 0" and cell.seed == 0 else None
 
     page = reported(scores)
-    assert "15 of 24 runs" in page
-    assert "Worse than base at the last epoch: readout max -5.00 (0.00)." in page
-    assert "Better than base at the last epoch: nothing." in page
+    assert "21 of 30 runs" in page
+    assert "Worse than the row it is compared with: readout max -5.00 (0.00)." in page
+    assert "Better than the row it is compared with: readout max + dropout 0 +1.00 (0.00)." in page
     assert "No difference that counts: dropout 0." in page
-    assert "Not run yet, or not on a table and seed of base: width 64." in page
-    assert "base less the random forest, OOD validation, last epoch: +6.00 (0.58) points, better on 3 of 3" in page
+    assert "Not run yet, or not on a table and seed of the other row: width 64." in page
     assert "| **readout max**" not in page
-    assert "| readout max | **-5.00 (0.00)** | **-2.50 (0.00)** | +0.00 (0.00) | 0 of 3 | 6 |" in page
-    assert page.index("| readout max | **-5") < page.index("| dropout 0 | +0.10 (0.00)")
+    assert "| readout max | base | **-5.00 (0.00)** | **-2.50 (0.00)** | +0.00 (0.00) | 0 of 3 | 6 |" in page
+    assert (
+        "| readout max + dropout 0 | readout max | **+1.00 (0.00)** | +0.50 (0.00) | +0.00 (0.00) | 3 of 3 | 6 |"
+        in page
+    )
+    assert page.index("| readout max | base | **-5") < page.index("| dropout 0 | base | +0.10 (0.00)")
     assert "| base | 70.0 | 71.0 | 72.0 | 71.0 |" in page
-    assert "| random forest | 65.0 | 65.0 | 65.0 | 65.0 |" in page
     assert "11.1" not in page, "a test score is shown"
     assert "22.2" not in page, "a test score is shown"
 
 
 def test_a_page_without_runs(reported):
     page = reported(lambda cell: None)
-    assert "0 of 24 runs" in page
-    assert "| random forest | 65.0 | 65.0 | 65.0 | 65.0 |" in page
-
-
-def test_forests_are_recorded_once_and_never_on_test_parts(script, shared_data, tmp_path, monkeypatch):
-    name, seen = "dev-toxcast-hepg2-random", []
-    data = script.benchmark(name)
-    monkeypatch.setattr(script, "benchmark", lambda wanted: data)
-    monkeypatch.setattr(script, "forest_scores", lambda *args, **kw: seen.append(kw) or {"id_val": 0.5, "ood_val": 0.6})
-    out = tmp_path / "forest.jsonl"
-    for seeds in ([0], [0, 1]):
-        script.record_forest([name], seeds, out)
-    assert seen == [{"parts": ("id_val", "ood_val"), "seed": seed} for seed in (0, 1)]
-    assert script.read_forest(out, "ood_val") == {(name, 0): 60.0, (name, 1): 60.0}
-    fields = {"benchmark", "seed", "scores", "trees", "seconds", "versions", "machine", "command"}
-    assert fields <= json.loads(out.read_text().splitlines()[0]).keys()
-    moved = replace(data, split=replace(data.split, train=data.split.train[1:]))
-    monkeypatch.setattr(script, "benchmark", lambda wanted: moved)
-    script.record_forest([name], [0], out)
-    assert len(seen) == 3, "another split is another record"
+    assert "0 of 30 runs" in page
+    assert "| base | - | - | - | - |" in page
 
 
 def test_the_suite_covers_all_tables_one_factor_at_a_time():
     text = resources.files("mphil.lab").joinpath("suites", "recipe.toml").read_text()
     suite = parse_suite("recipe", text)
     assert set(suite.benchmarks) == set(TABLES)
-    assert (suite.selection, suite.seeds, suite.against) == ("ood_val", (0, 1, 2), "base")
-    first, *others = suite.rows()
-    assert (first.name, dict(first.settings)) == ("base", {})
-    assert {row.method for row in suite.rows()} == {"erm"}
+    assert (suite.seeds, suite.against) == ((0, 1), "base")
+    rows = {row.name: row for row in suite.rows()}
+    assert rows.pop("forest").method == "forest"
+    assert {row.method for row in rows.values()} == {"erm"}
+    assert dict(rows.pop("base").settings) == {"method": {"descriptors": True}}
     settings = tomllib.loads(text)["settings"]
-    for row in others:
-        for section, values in row.settings.items():
-            assert all(settings[section].get(key) != value for key, value in values.items()), row.name
-
-
-def test_the_recorded_forests_are_complete(script):
-    found = script.read_forest(script.FOREST, "ood_val")
-    assert {(name, seed) for name in TABLES for seed in script.SEEDS} <= found.keys()
+    for name, row in rows.items():
+        for section in ("train", "encoder"):
+            for key, value in row.settings.get(section, {}).items():
+                assert settings[section].get(key) != value, name
+        assert " + " not in name or name.rpartition(" + ")[0] in rows
