@@ -70,6 +70,11 @@ def other_bits() -> tuple[int, int, int] | None:
         return next((shape for shape in (*small, *LARGE) if not _same_bits(*shape, draw)), None)
 
 
+def our_products() -> bool:
+    """Whether products of our own run, of one kind or the other."""
+    return products_pay() or why_not() is None
+
+
 def products_run() -> str:
     """Which products run, and why, in the words of `mphil doctor`.
 
