@@ -4,8 +4,8 @@
 
 Two widths, that of the molecule benchmarks and that of Motif: one product of node features with the weight of a layer,
 and a training step of ERM, forward and backward, where those for AVX2 also allow a layer to be one loop over bands of
-rows and zeros to be left out. Both ways take turns, each in a process of its own; a figure is the median of the ratios of turns
-that follow on each other, above 1 where ours are faster. Adds a line to benchmarks/results/products.jsonl.
+rows and zeros to be left out. Both ways take turns, each in a process of its own; a figure is the median of the ratios
+of turns that follow on each other, above 1 where ours are faster. Adds a line to benchmarks/results/products.jsonl.
 """
 
 from __future__ import annotations
