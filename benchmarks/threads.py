@@ -23,7 +23,8 @@ import torch
 import mphil
 from mphil.benchmarks import Benchmark, benchmark
 from mphil.model.bundle.folder import weights_digest
-from mphil.nn.fast.library import kernels, products_pay
+from mphil.nn.fast.chains import our_products
+from mphil.nn.fast.library import kernels
 from mphil.nn.fast.loading import Loops
 from speed import machine
 
@@ -35,7 +36,8 @@ CASES = (
     ("mphil", "good-motif-basis", 4, 128),
 )
 """Method, benchmark, layers, width."""
-SHARED = ("perceptron", "perceptron_backward")
+LAYER = ("perceptron", "perceptron_backward", "chained_product")
+SHARED = (*LAYER, "statistics", "normalise", "normalise_backward")
 GRAPHS, BATCH, TURNS = 300, 32, 3
 
 
@@ -101,7 +103,7 @@ def measure(method: str, name: str, layers: int, width: int) -> dict[str, Any]:
 
 def main() -> None:
     torch.set_num_threads(1)
-    if not products_pay():
+    if not our_products():
         raise SystemExit("the loops that threads share do not run on this processor; see `mphil doctor`")
     record = {"command": "python benchmarks/threads.py", "machine": machine(), "found": [measure(*c) for c in CASES]}
     print(json.dumps(record["found"], indent=1))

@@ -44,6 +44,7 @@ from mphil.model.predictor import load
 from mphil.model.product.defaults import ARGUMENTS
 from mphil.model.screening import screen_file
 from mphil.nn.fast import library
+from mphil.nn.fast.chains import our_products, products_run
 from mphil.nn.fast.compiling import compile_library, compiler, level
 from mphil.nn.fast.loading import Loops, load_library
 from mphil.training.metrics import predict_logits
@@ -220,8 +221,8 @@ def next_to_chemprop(problem: Problem, repeats: int) -> tuple[dict[str, str], di
 
 def two_cores() -> Row:
     """Seconds on the clock of a training of MPHIL+ with one thread over those with two."""
-    if not library.products_pay():
-        return skipped("on this processor the BLAS of torch multiplies, whose rounding depends on its threads")
+    if not our_products():
+        return skipped(f"{products_run()}; its rounding depends on its threads")
     found = threads.measure(*threads.CASES[0])
     return {"value": found["times"], "at_most": found["at most"], "load": os.getloadavg()[0]}
 

@@ -13,6 +13,7 @@ from mphil.graphs.store import Batch
 from mphil.methods.base import Losses, Method, Progress, register
 from mphil.nn.descriptors import Descriptors
 from mphil.nn.encoders import build_encoder, require_weights
+from mphil.nn.fast.linear import BlasLinear
 from mphil.nn.losses import task_loss
 from mphil.nn.masks import concrete
 from mphil.nn.readout import node_contribution, readout
@@ -106,14 +107,14 @@ class MPHILPlus(Method):
         self.keep, self.keep_weight, self.anneal = keep, keep_weight, anneal
         self.temperature, self.sphere, self.pooled = temperature, sphere, pooled
         self.encoder = build_encoder(encoder)
-        self.projector = nn.Sequential(nn.Linear(width, width), nn.ReLU(), nn.Linear(width, projection))
+        self.projector = nn.Sequential(BlasLinear(width, width), nn.ReLU(), BlasLinear(width, projection))
         self.prototypes = nn.Parameter(random_directions(parts, projection)) if parts else None
         if keep < 1:
             require_weights(encoder, "a gate (method.keep < 1)")
             self.gate_encoder = build_encoder(
                 encoder.model_copy(update={"kind": _plain(encoder), "layers": gate_layers})
             )
-            self.gate_score = nn.Sequential(nn.Linear(2 * width, width), nn.ReLU(), nn.Linear(width, 1))
+            self.gate_score = nn.Sequential(BlasLinear(2 * width, width), nn.ReLU(), nn.Linear(width, 1))
         self.descriptors = Descriptors(width) if descriptors else None
         self.head = nn.Linear((parts or projection) + (pooled + descriptors) * width, task.n_outputs)
 

@@ -8,12 +8,12 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torch import Tensor
+from torch import Tensor, nn
 
 from mphil.nn.fast import chains
 from mphil.nn.fast.chains import LEAST_COLUMNS, LEAST_ROWS, chained, chained_product, other_bits, products_run, why_not
 from mphil.nn.fast.library import kernels, products_pay, status
-from mphil.nn.fast.linear import Linear, product, weight_gradient
+from mphil.nn.fast.linear import BlasLinear, Linear, product, weight_gradient
 from mphil.nn.threads import one_thread, shared_loops
 
 compiled = pytest.mark.skipif(status().library is None, reason=status().reason)
@@ -135,8 +135,8 @@ def test_what_is_not_finite_is_not_hidden(bad, side):
 @settings(max_examples=40)
 @given(
     rows=st.integers(1, 1500),
-    depth=st.integers(1, 400),
-    columns=st.integers(1, 200),
+    depth=st.integers(1, 400) | st.just(800),
+    columns=st.integers(1, 200) | st.just(300),
     turned=st.booleans(),
     threads=st.sampled_from([2, 3, 7]),
 )
@@ -234,6 +234,31 @@ def test_a_linear_map_and_its_gradients_have_the_bits_of_the_blas(monkeypatch, s
     mine = found()
     monkeypatch.setattr(chains, "why_not", lambda: "the test asks for it")
     for one, other in zip(mine, found(), strict=True):
+        assert torch.equal(one, other)
+
+
+@ours
+@settings(max_examples=60)
+@given(
+    rows=st.integers(1, 3000),
+    before=st.integers(1, 40) | st.sampled_from([128, 300]),
+    after=st.integers(1, 40) | st.sampled_from([128, 300]),
+    biased=st.booleans(),
+    wanted=st.booleans(),
+)
+def test_a_map_of_our_own_in_place_of_one_of_torch(rows, before, after, biased, wanted):
+    draw = torch.Generator().manual_seed(rows)
+    theirs, mine = nn.Linear(before, after, biased), BlasLinear(before, after, biased)
+    mine.load_state_dict(theirs.state_dict())
+    x, towards = torch.randn(rows, before, generator=draw), torch.randn(rows, after, generator=draw)
+    found = []
+    for linear in (theirs, mine):
+        given = x.clone().requires_grad_(wanted)
+        with one_thread():
+            out = linear(given)
+            inputs = (*linear.parameters(), *([given] if wanted else []))
+            found.append([out, *torch.autograd.grad(out, inputs, towards)])
+    for one, other in zip(*found, strict=True):
         assert torch.equal(one, other)
 
 

@@ -17,7 +17,7 @@ from torch import Tensor
 from mphil.nn import threads as threads_module
 from mphil.nn.fast.library import kernels, status
 from mphil.nn.fast.linear import frozen_perceptron, perceptron
-from mphil.nn.fast.normalise import Norm
+from mphil.nn.fast.normalise import Norm, Steps, standardised
 from mphil.nn.threads import divided_cores, loop_threads, shared_loops, usable_cores
 
 pytestmark = pytest.mark.skipif(status().library is None, reason=status().reason)
@@ -63,6 +63,35 @@ SIZES = {"rows": 1500, "before": 20, "width": 100, "after": 30, "dtype": torch.f
 )
 def test_the_number_changes_no_bit(threads, **sizes):
     assert alike(layer(1, **sizes), layer(threads, **sizes))
+
+
+def normalised(threads: int, *, rows: int, width: int, shared: bool, dropped: bool, dtype: torch.dtype) -> list[Tensor]:
+    """All that a normalisation gives: its result, running statistics and gradients."""
+    draw = torch.Generator().manual_seed(rows + width)
+    given = [torch.randn(*shape, generator=draw, dtype=dtype) for shape in ((rows, width), (width,), (width,))]
+    x, weight, bias = (one.requires_grad_() for one in given)
+    expand = torch.cat((torch.arange(rows), torch.randint(rows, (rows,), generator=draw))) if shared else None
+    counts = None if expand is None else expand.bincount(minlength=rows)
+    nodes = rows if expand is None else len(expand)
+    draws = torch.randint(-100, 100, (nodes, width), generator=draw, dtype=torch.int16) if dropped else None
+    norm = Norm(torch.zeros(width, dtype=dtype), torch.ones(width, dtype=dtype), torch.tensor(0), 0.1, 1e-5)
+    with shared_loops(threads, x):
+        out = standardised(x, weight, bias, counts, norm, Steps(True, expand, draws, 0, 0.5 if dropped else 1.0))
+        gradients = torch.autograd.grad(out, (x, weight, bias), torch.randn(out.shape, generator=draw, dtype=dtype))
+    return [out.detach(), norm.running_mean, norm.running_variance, *gradients]
+
+
+@settings(max_examples=25)
+@given(
+    rows=st.integers(2, 1000),
+    width=st.integers(1, 70),
+    shared=st.booleans(),
+    dropped=st.booleans(),
+    dtype=st.sampled_from([torch.float32, torch.float64]),
+    threads=st.sampled_from([2, 3, 7]),
+)
+def test_the_number_changes_no_bit_of_a_normalisation(threads, **sizes):
+    assert alike(normalised(1, **sizes), normalised(threads, **sizes))
 
 
 def test_python_threads_at_the_same_time():

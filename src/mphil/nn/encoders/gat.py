@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from mphil.graphs.features import Features
 from mphil.nn.encoders.base import register_encoder
 from mphil.nn.encoders.blocks import Layered, embed_edges
+from mphil.nn.fast.linear import BlasLinear
 
 MOST_HEADS = 4
 SLOPE = 0.2
@@ -26,7 +27,7 @@ class GATLayer(nn.Module):
     def __init__(self, before: int, after: int, edge: Features) -> None:
         super().__init__()
         self.heads = heads_for(after)
-        self.linear = nn.Linear(before, after, bias=False)
+        self.linear = BlasLinear(before, after, bias=False)
         self.source, self.target = (nn.Parameter(torch.empty(self.heads, after // self.heads)) for _ in range(2))
         for vector in (self.source, self.target):
             nn.init.xavier_uniform_(vector)

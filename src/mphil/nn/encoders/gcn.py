@@ -7,6 +7,7 @@ from torch import Tensor, nn
 from mphil.graphs.features import Features
 from mphil.nn.encoders.base import register_encoder
 from mphil.nn.encoders.blocks import Layered, embed_edges
+from mphil.nn.fast.linear import BlasLinear
 
 
 class GCNLayer(nn.Module):
@@ -21,7 +22,7 @@ class GCNLayer(nn.Module):
 
     def __init__(self, before: int, after: int, edge: Features | None = None) -> None:
         super().__init__()
-        self.linear = nn.Linear(before, after)
+        self.linear = BlasLinear(before, after)
         self.edge = None if edge is None else embed_edges(edge, before)
 
     def forward(

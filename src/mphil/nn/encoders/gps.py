@@ -15,6 +15,7 @@ from mphil.nn.encoders.base import Encoder, message_weight, register_encoder
 from mphil.nn.encoders.blocks import BatchNorm, embed_edges, embed_to_width, mlp, pad_by_size
 from mphil.nn.encoders.gat import heads_for
 from mphil.nn.fast.aggregate import aggregate
+from mphil.nn.fast.linear import BlasLinear
 from mphil.nn.randomness import Dropout
 
 
@@ -57,8 +58,8 @@ class GlobalAttention(nn.Module):
         super().__init__()
         self.heads = heads_for(width)
         self.scale = (width // self.heads) ** -0.5
-        self.query, self.out = nn.Linear(width, width), nn.Linear(width, width)
-        self.key, self.value = (nn.Linear(width, width, bias=False) for _ in range(2))
+        self.query, self.out = BlasLinear(width, width), BlasLinear(width, width)
+        self.key, self.value = (BlasLinear(width, width, bias=False) for _ in range(2))
 
     def forward(self, h: Tensor, groups: list[AttentionGroup], weight: Tensor | None = None) -> Tensor:
         """Attend: (n_nodes, width) -> (n_nodes, width).

@@ -11,7 +11,8 @@
 #include "kernels.h"
 
 enum { ZMM = 64, MANY = ZMM / sizeof(real), PANEL = 2 * MANY, PART = 192 };
-enum { BYTES = 256 << 10, FEW = 1 << 15 }; /* of a band in the second cache; multiplications that are worth a thread */
+enum { BYTES = 256 << 10 };            /* of a band, which stays in the second cache */
+enum { SHARED = 1 << 21, BANDS = 4 };  /* multiplications that are worth threads, and bands for each of them */
 
 #ifdef __AVX512F__
 enum { HIGH = 14 };
@@ -156,21 +157,31 @@ static void multiply_band(void *about, int64_t piece, int64_t slot) {
     }
 }
 
+/* Rows of a band: whole tiles that fit the second cache, and bands enough for all threads to end at about the same time. */
+static int64_t band_for(int64_t rows, int64_t numbers, int64_t threads) {
+    const int64_t fitting = BYTES / (int64_t)sizeof(real) / numbers;
+    const int64_t fair = threads == 1 ? rows : rows / (BANDS * threads);
+    const int64_t tiles = (smaller(fitting, fair) + HIGH - 1) / HIGH;
+    return tiles > 1 ? tiles * HIGH : HIGH;
+}
+
 /* out = a b + bias: (rows, depth) (depth, columns), where a[i][k] is at a[i * row + k * step] and b[k][c] at
    b[k * down + c * column]. Returns -1 without memory. */
 int chained_product(real *restrict out, const real *restrict a, const real *restrict b, const real *restrict bias,
                     int64_t out_stride, int64_t row, int64_t step, int64_t down, int64_t column, int64_t rows,
                     int64_t depth, int64_t columns) {
-    const int64_t padded = (columns + PANEL - 1) / PANEL * PANEL, threads = sharing_threads();
-    const int64_t fitting = BYTES / (int64_t)sizeof(real) / (smaller(depth, PART) + columns);
-    const int64_t band = fitting < HIGH ? HIGH : fitting - fitting % HIGH;
+    const int64_t padded = (columns + PANEL - 1) / PANEL * PANEL;
+    const int64_t threads = rows * depth * columns < SHARED ? 1 : sharing_threads();
+    const int64_t band = band_for(rows, smaller(depth, PART) + columns, threads);
     real *begin = new_numbers(padded + depth * padded + (step == 1 ? 0 : threads * (band + HIGH) * PART));
     if (!begin) return -1;
     Chains c = {out, begin + padded, begin + padded + depth * padded, a, b, bias ? begin : 0, out_stride, row, step,
                 down, column, rows, depth, columns, padded, band};
     if (bias) memcpy(begin, bias, columns * sizeof(real));
-    share(fill, &c, padded / PANEL);
-    share(multiply_band, &c, (rows + band - 1) / band);
+    for (int64_t piece = 0; threads == 1 && piece < padded / PANEL; piece++) fill(&c, piece, 0);
+    if (threads > 1) share(fill, &c, padded / PANEL);
+    for (int64_t piece = 0; threads == 1 && piece * band < rows; piece++) multiply_band(&c, piece, 0);
+    if (threads > 1) share(multiply_band, &c, (rows + band - 1) / band);
     free(begin);
     return 0;
 }

@@ -24,10 +24,12 @@ LARGE = ((300, 300, 160), (130, 1000, 100))
 
 def chained(left: Tensor, right: Tensor) -> bool:
     """Whether a product is one for `chained_product`: a call of ours pays, and the bits are those of torch."""
+    if kernels(left) is None:  # first, since who traces a model knows no sizes
+        return False
     rows, depth, columns = *left.shape, right.shape[1]
     fits = depth == len(right) and left.dtype == right.dtype == torch.float32
     many = rows >= LEAST_ROWS and columns >= LEAST_COLUMNS and rows * depth * columns >= WORTHWHILE
-    return fits and many and kernels(left) is not None and why_not() is None
+    return fits and many and why_not() is None
 
 
 def chained_product(out: Tensor, left: Tensor, right: Tensor, bias: Tensor | None = None) -> Tensor:
@@ -68,6 +70,11 @@ def other_bits() -> tuple[int, int, int] | None:
     small = ((rows, depth, columns) for (rows, columns), depth in combinations(SMALL, DEPTHS))
     with one_thread():
         return next((shape for shape in (*small, *LARGE) if not _same_bits(*shape, draw)), None)
+
+
+def our_products() -> bool:
+    """Whether products of our own run, of one kind or the other."""
+    return products_pay() or why_not() is None
 
 
 def products_run() -> str:

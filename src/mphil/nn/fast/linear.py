@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from mphil.nn.fast.aggregate import Gradients, differentiable_gradients
-from mphil.nn.fast.chains import chained, chained_product
+from mphil.nn.fast.chains import LEAST_COLUMNS, chained, chained_product
 from mphil.nn.fast.library import dense_rows, kernels, products_pay
 from mphil.nn.fast.normalise import NO_STEPS, Norm, Standardisation, Steps, plain_standardised
 
@@ -22,6 +22,18 @@ class Linear(nn.Linear):
 
     def forward(self, x: Tensor) -> Tensor:
         if kernels(x) is None or x.dim() != 2:
+            return super().forward(x)
+        out: Tensor = _Linear.apply(x, self.weight, self.bias)  # type: ignore[no-untyped-call]
+        return out
+
+
+class BlasLinear(nn.Linear):
+    """A linear map with the bits of `nn.Linear` everywhere, faster where products of our own have these bits."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        # Narrower maps have gradients whose products a BLAS sums in orders of their own.
+        wide = min(self.weight.shape) >= LEAST_COLUMNS
+        if x.dim() != 2 or not wide or not chained(x, self.weight.T):
             return super().forward(x)
         out: Tensor = _Linear.apply(x, self.weight, self.bias)  # type: ignore[no-untyped-call]
         return out

@@ -5,6 +5,24 @@
 
 #include "kernels.h"
 
+enum { ROWS = 4 * BLOCK }; /* of a piece of work that threads share */
+
+/* A normalisation. `grad` is that of its result and `to` that of x, or the result; each block of rows has two rows of
+   `room` for its sums and a number of nodes. */
+typedef struct {
+    real *to, *room;
+    const real *x, *grad, *columns, *count;
+    const int64_t *expand;
+    const int16_t *draws;
+    const Slopes *slopes;
+    double *nodes;
+    real floor, gain;
+    int64_t stride, back_stride, rows, width;
+    int16_t least;
+} Pass;
+
+static int64_t pieces_of(int64_t rows) { return (rows + ROWS - 1) / ROWS; }
+
 int new_moments(Moments *m, int64_t width) {
     m->mean = calloc(2 * width + 1, sizeof(double));
     m->squares = m->mean + width;
@@ -67,22 +85,55 @@ void conclude(const Moments *m, real *restrict columns, real *restrict running_m
     }
 }
 
+static void measure_rows(void *about, int64_t piece, int64_t slot) {
+    const Pass *p = about;
+    const int64_t end = smaller((piece + 1) * ROWS, p->rows);
+    (void)slot;
+    for (int64_t r = piece * ROWS; r < end; r += BLOCK) {
+        real *room = p->room + r / BLOCK * 2 * p->width;
+        Block block = {room, room + p->width, 0};
+        measure_block(&block, p->x + r * p->stride, p->count ? p->count + r : 0, p->stride, smaller(BLOCK, end - r),
+                      p->width);
+        p->nodes[r / BLOCK] = block.nodes;
+    }
+}
+
 /* The columns of a normalisation of x by its own statistics. Returns the sum of the counts, or -1 without memory. */
 double statistics(real *restrict columns, real *restrict running_mean, real *restrict running_variance,
                   int64_t *batches, const real *restrict x, const real *restrict weight, const real *restrict bias,
                   const real *count, double eps, double momentum, int64_t stride, int64_t rows, int64_t width) {
+    const int64_t blocks = (rows + BLOCK - 1) / BLOCK;
     Moments moments;
-    real *room = malloc(2 * width * sizeof(real) + 1);
-    Block block = {room, room + width, 0};
-    const int failed = new_moments(&moments, width) || !room;
-    for (int64_t r = 0; !failed && r < rows; r += BLOCK) {
-        measure_block(&block, x + r * stride, count ? count + r : 0, stride, smaller(BLOCK, rows - r), width);
-        join_block(&moments, &block);
+    Pass p = {.x = x, .count = count, .stride = stride, .rows = rows, .width = width};
+    p.room = malloc(2 * blocks * width * sizeof(real) + 1);
+    p.nodes = malloc(blocks * sizeof(double) + 1);
+    const int failed = new_moments(&moments, width) || !p.room || !p.nodes;
+    if (!failed) share(measure_rows, &p, pieces_of(rows));
+    for (int64_t b = 0; !failed && b < blocks; b++) {
+        real *room = p.room + b * 2 * width;
+        join_block(&moments, &(Block){room, room + width, p.nodes[b]});
     }
     if (!failed) conclude(&moments, columns, running_mean, running_variance, batches, weight, bias, eps, momentum);
     free_moments(&moments);
-    free(room);
+    free(p.room);
+    free(p.nodes);
     return failed ? -1 : moments.total;
+}
+
+static void normalise_rows(void *about, int64_t piece, int64_t slot) {
+    const Pass *p = about;
+    const int64_t width = p->width, end = smaller((piece + 1) * ROWS, p->rows);
+    const real *restrict scale = p->columns, *restrict shift = scale + width, floor = p->floor;
+    (void)slot;
+    for (int64_t n = piece * ROWS; n < end; n++) {
+        const real *restrict from = p->x + (p->expand ? p->expand[n] : n) * p->stride;
+        real *restrict to = p->to + n * width;
+        for (int64_t c = 0; c < width; c++) {
+            const real value = scale[c] * from[c] + shift[c];
+            to[c] = value < floor ? 0 : value;
+        }
+        drop(to, p->draws ? p->draws + n * width : 0, p->least, p->gain, width);
+    }
 }
 
 /* out[n] = dropout(relu(scale * x[expand[n]] + shift)). A feature is dropped where its draw is below `least`, and
@@ -91,16 +142,9 @@ int normalise(real *restrict out, const real *restrict x, const real *restrict c
               const int16_t *restrict draws, int64_t least, double kept, int64_t relu, int64_t stride, int64_t nodes,
               int64_t rows, int64_t width) {
     if (!within(expand, nodes, rows)) return -1;
-    const real *scale = columns, *shift = columns + width, floor = relu ? 0 : -INFINITY, gain = (real)(1 / kept);
-    for (int64_t n = 0; n < nodes; n++) {
-        const real *from = x + (expand ? expand[n] : n) * stride;
-        real *to = out + n * width;
-        for (int64_t c = 0; c < width; c++) {
-            const real value = scale[c] * from[c] + shift[c];
-            to[c] = value < floor ? 0 : value;
-        }
-        drop(to, draws ? draws + n * width : 0, (int16_t)least, gain, width);
-    }
+    Pass p = {.to = out, .x = x, .columns = columns, .expand = expand, .draws = draws, .floor = relu ? 0 : -INFINITY,
+              .gain = (real)(1 / kept), .stride = stride, .rows = nodes, .width = width, .least = (int16_t)least};
+    share(normalise_rows, &p, pieces_of(nodes));
     return 0;
 }
 
@@ -198,6 +242,31 @@ void correct(const Slopes *s, real *restrict grad, const real *restrict x, const
     }
 }
 
+/* What comes back to rows of which none is copied, and its sums over blocks of them. */
+static void return_rows(void *about, int64_t piece, int64_t slot) {
+    const Pass *p = about;
+    const int64_t width = p->width, end = smaller((piece + 1) * ROWS, p->rows);
+    const real *scale = p->columns, *shift = scale + width, *mean = shift + width;
+    (void)slot;
+    for (int64_t first = piece * ROWS; first < end; first += BLOCK) {
+        const int64_t some = smaller(BLOCK, end - first);
+        real *room = p->room + first / BLOCK * 2 * width;
+        for (int64_t r = first; !p->expand && r < first + some; r++)
+            passed(p->to + r * width, p->grad + r * p->back_stride, p->x + r * p->stride, scale, shift,
+                   p->draws ? p->draws + r * width : 0, p->least, p->gain, p->floor, width);
+        take_gradients(room, room + width, p->to + first * width, p->x + first * p->stride, mean, width, p->stride,
+                       some, width);
+    }
+}
+
+static void correct_rows(void *about, int64_t piece, int64_t slot) {
+    const Pass *p = about;
+    const int64_t first = piece * ROWS;
+    (void)slot;
+    correct(p->slopes, p->to + first * p->width, p->x + first * p->stride, p->columns,
+            p->count ? p->count + first : 0, p->width, p->stride, smaller(ROWS, p->rows - first));
+}
+
 /* Backwards through `normalise` and the `statistics` in it.
 
    grad_x (rows, width) comes as zeros if there is `expand`. grad_affine (2, width) gets the gradients of weight and
@@ -207,29 +276,29 @@ int normalise_backward(real *restrict grad_x, real *restrict grad_affine, const 
                        const int16_t *draws, int64_t least, double kept, int64_t relu, double total,
                        int64_t back_stride, int64_t stride, int64_t nodes, int64_t rows, int64_t width) {
     const real *scale = columns, *shift = scale + width, floor = relu ? 0 : -INFINITY, gain = (real)(1 / kept);
+    const int64_t blocks = (rows + BLOCK - 1) / BLOCK;
     Slopes slopes;
+    Pass p = {.to = grad_x, .x = x, .grad = grad, .columns = columns, .count = count, .expand = expand,
+              .draws = draws, .slopes = &slopes, .floor = floor, .gain = gain, .stride = stride,
+              .back_stride = back_stride, .rows = rows, .width = width, .least = (int16_t)least};
     real *row = malloc(width * sizeof(real) + 1);
-    const int failed = new_slopes(&slopes, width) || !row;
+    p.room = malloc(2 * blocks * width * sizeof(real) + 1);
+    const int failed = new_slopes(&slopes, width) || !row || !p.room;
     for (int64_t n = 0; !failed && expand && n < nodes; n++) {
         real *to = grad_x + expand[n] * width;
         passed(row, grad + n * back_stride, x + expand[n] * stride, scale, shift, draws ? draws + n * width : 0,
                (int16_t)least, gain, floor, width);
         for (int64_t c = 0; c < width; c++) to[c] += row[c];
     }
-    for (int64_t first = 0; !failed && first < rows; first += BLOCK) {
-        const int64_t some = smaller(BLOCK, rows - first);
-        for (int64_t r = first; !expand && r < first + some; r++)
-            passed(grad_x + r * width, grad + r * back_stride, x + r * stride, scale, shift,
-                   draws ? draws + r * width : 0, (int16_t)least, gain, floor, width);
-        take_gradients(slopes.sums, slopes.products, grad_x + first * width, x + first * stride, columns + 2 * width,
-                       width, stride, some, width);
-        join_slopes(&slopes, slopes.sums, slopes.products, columns);
-    }
     if (!failed) {
+        share(return_rows, &p, pieces_of(rows));
+        for (int64_t b = 0; b < blocks; b++)
+            join_slopes(&slopes, p.room + b * 2 * width, p.room + (b * 2 + 1) * width, columns);
         settle(&slopes, grad_affine, columns, total);
-        correct(&slopes, grad_x, x, columns, count, width, stride, rows);
+        share(correct_rows, &p, pieces_of(rows));
     }
     free(row);
+    free(p.room);
     free_slopes(&slopes);
     return failed ? -1 : 0;
 }
