@@ -154,14 +154,17 @@ def test_the_suite_covers_all_tables_one_factor_at_a_time():
     text = resources.files("mphil.lab").joinpath("suites", "recipe.toml").read_text()
     suite = parse_suite("recipe", text)
     assert set(suite.benchmarks) == set(TABLES)
-    assert (suite.seeds, suite.against) == ((0, 1), "base")
+    assert (suite.seeds, suite.against) == ((0, 1, 2), "base")
     rows = {row.name: row for row in suite.rows()}
     assert rows.pop("forest").method == "forest"
-    assert {row.method for row in rows.values()} == {"erm"}
+    flagship = rows.pop("mphil+")
+    assert flagship.settings["method"] == {"pooled": True, "descriptors": True}
+    with_flagship = rows | {"mphil+": flagship}
+    assert all((row.method == "mphil+") == name.startswith("mphil+") for name, row in with_flagship.items())
     assert dict(rows.pop("base").settings) == {"method": {"descriptors": True}}
     settings = tomllib.loads(text)["settings"]
     for name, row in rows.items():
         for section in ("train", "encoder"):
             for key, value in row.settings.get(section, {}).items():
                 assert settings[section].get(key) != value, name
-        assert " + " not in name or name.rpartition(" + ")[0] in rows
+        assert " + " not in name or name.rpartition(" + ")[0] in with_flagship

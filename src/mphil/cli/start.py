@@ -62,8 +62,9 @@ def _facts() -> dict[str, Any]:
     import torch
 
     from mphil.graphs.cache import cache_folder
+    from mphil.nn.fast.chains import products_run
     from mphil.nn.fast.compiling import compiler
-    from mphil.nn.fast.library import products_pay, status
+    from mphil.nn.fast.library import status
 
     def installed(package: str) -> str:
         try:
@@ -83,7 +84,7 @@ def _facts() -> dict[str, Any]:
         "C compiler": compiler() or "none",
         "encoder on the CPU": "fast" if fast.library is not None else "pure torch",
         "because": fast.reason,
-        "matrix products": "our own" if products_pay() else "the BLAS of torch",
+        "matrix products": products_run(),
         "cache folder": str(cache_folder()),
     }
 

@@ -63,7 +63,7 @@ class TestCalls:
     def test_functions_that_are_not_there(self):
         with pytest.raises(AttributeError, match="the loops have no 'produce'; they have .*aggregate"):
             kernels(torch.ones(1)).produce()
-        with pytest.raises(MissingFunction, match="no function 'normalise_groups'"):
+        with pytest.raises(MissingFunction, match="no function 'chains_pay'"):
             Loops(ctypes.CDLL(None), "float")
 
 

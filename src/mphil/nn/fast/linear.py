@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from mphil.nn.fast.aggregate import Gradients, differentiable_gradients
+from mphil.nn.fast.chains import chained, chained_product
 from mphil.nn.fast.library import dense_rows, kernels, products_pay
 from mphil.nn.fast.normalise import NO_STEPS, Norm, Standardisation, Steps, plain_standardised
 
@@ -35,6 +36,8 @@ def product(left: Tensor, right: Tensor, bias: Tensor | None = None, sums: Tenso
     if not ours(left, right):
         if sums is not None:
             sums += left.sum(0)
+        if chained(left, right):
+            return chained_product(out, left, right, bias)
         return torch.mm(left, right, out=out) if bias is None else torch.addmm(bias, left, right, out=out)
     left = dense_rows(left)
     if kernels(left).product(  # type: ignore[union-attr]
@@ -53,6 +56,13 @@ def product(left: Tensor, right: Tensor, bias: Tensor | None = None, sums: Tenso
     ):
         raise MemoryError("no room for the panels of a product")
     return out
+
+
+def weight_gradient(grad: Tensor, x: Tensor) -> Tensor:
+    """The gradient of the weight of a linear map of x, given that of its result."""
+    if not chained(grad.T, x):
+        return grad.T @ x
+    return chained_product(x.new_empty(grad.shape[1], x.shape[1]), grad.T, x)
 
 
 def sparse_linear(x: Tensor, weight: Tensor) -> Tensor:
@@ -87,9 +97,10 @@ class _Linear(torch.autograd.Function):
         x, weight = ctx.saved_tensors
         if torch.is_grad_enabled() or not ctx.needs_input_grad[0]:
             grad_bias = grad.sum(0) if ctx.needs_input_grad[2] else None
-            return grad @ weight if ctx.needs_input_grad[0] else None, grad.T @ x, grad_bias
+            grad_x = grad @ weight if ctx.needs_input_grad[0] else None
+            return grad_x, grad.T @ x if torch.is_grad_enabled() else weight_gradient(grad, x), grad_bias
         grad_bias = grad.new_zeros(grad.shape[1]) if ctx.needs_input_grad[2] else None
-        return product(grad, weight, sums=grad_bias), grad.T @ x, grad_bias
+        return product(grad, weight, sums=grad_bias), weight_gradient(grad, x), grad_bias
 
 
 class _ThinLinear(torch.autograd.Function):
