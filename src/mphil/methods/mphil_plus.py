@@ -16,7 +16,8 @@ from mphil.nn.encoders import build_encoder, require_weights
 from mphil.nn.fast.linear import BlasLinear
 from mphil.nn.losses import task_loss
 from mphil.nn.masks import concrete
-from mphil.nn.readout import node_contribution, readout
+from mphil.nn.occlusion import Copies, occlusion
+from mphil.nn.readout import margin_slope, readout
 from mphil.nn.sphere import random_directions, unit
 from mphil.nn.world import share, total
 from mphil.task import Task
@@ -55,8 +56,7 @@ class MPHILPlus(Method):
 
     MPHIL puts one point a graph on the sphere, so that everything around the invariant part moves it. Here every node
     is a point: a prototype is the image of a local pattern, :math:`r_m` says whether the pattern occurs, and since it
-    is bounded it cannot run away when a graph grows. The pooled features of ERM beside it, if they are wanted, add what
-    is not local. Each logit is a sum over nodes: the one where a part matches gets all of the part's evidence.
+    is bounded it cannot run away when a graph grows. Pooled features beside it, if wanted, add what is not local.
 
     As in MPHIL a second GNN decides what counts, here edge by edge: with a gate, messages are weighed by
 
@@ -111,9 +111,8 @@ class MPHILPlus(Method):
         self.prototypes = nn.Parameter(random_directions(parts, projection)) if parts else None
         if keep < 1:
             require_weights(encoder, "a gate (method.keep < 1)")
-            self.gate_encoder = build_encoder(
-                encoder.model_copy(update={"kind": _plain(encoder), "layers": gate_layers})
-            )
+            kind = "gin" if encoder.kind == "vgin" else encoder.kind  # a virtual node needs more layers than these
+            self.gate_encoder = build_encoder(encoder.model_copy(update={"kind": kind, "layers": gate_layers}))
             self.gate_score = nn.Sequential(BlasLinear(2 * width, width), nn.ReLU(), nn.Linear(width, 1))
         self.descriptors = Descriptors(width) if descriptors else None
         self.head = nn.Linear((parts or projection) + (pooled + descriptors) * width, task.n_outputs)
@@ -137,16 +136,17 @@ class MPHILPlus(Method):
         ends = self.gate_encoder(batch)[batch.edge_index]
         return cast("Tensor", self.gate_score(torch.cat([ends.sum(0), ends.prod(0)], 1)).squeeze(1))
 
-    def encode(self, batch: Batch, scores: Tensor | None = None) -> Tensor:
-        """(N, d) node features, messages weighed by the gate."""
+    def encode(self, batch: Batch, scores: Tensor | None = None, x: Tensor | None = None) -> Tensor:
+        """(N, d) node features, messages weighed by the gate; `x` in place of the input layer's output."""
         scores = self.score_edges(batch) if scores is None else scores
         weight = None if scores is None else concrete(scores, training=self.training)
-        return cast("Tensor", self.encoder(batch, edge_weight=weight))
+        return cast("Tensor", self.encoder(batch, x=x, edge_weight=weight))
 
     def embed(self, batch: Batch, scores: Tensor | None = None) -> Tensor:
-        """(B, M) evidence of every part, followed by the pooled features and the descriptors if they are used."""
+        """(B, d) what the head classifies: parts, pooled features and descriptors, if these are used."""
         nodes = self.encode(batch, scores)
-        return self.describe(readout(self.similarity(nodes), batch.ptr, "max"), nodes, batch)
+        found = self.describe(self.similarity(nodes), nodes, batch.ptr)
+        return found if self.descriptors is None else torch.cat([found, self.descriptors(batch)], 1)
 
     def similarity(self, nodes: Tensor) -> Tensor:
         """(N, d) node features -> (N, M) cosines of the nodes and the prototypes."""
@@ -156,11 +156,10 @@ class MPHILPlus(Method):
             return z
         return z @ (unit(self.prototypes) if self.sphere else self.prototypes).T
 
-    def describe(self, best: Tensor, nodes: Tensor, batch: Batch) -> Tensor:
-        """What the head classifies: the (B, M) best match of every part, the pooled features, the descriptors."""
-        pooled = [self.pool(nodes, batch.ptr)] if self.pooled else []
-        whole = [] if self.descriptors is None else [self.descriptors(batch)]
-        return torch.cat([best / self.temperature, *pooled, *whole], 1)
+    def describe(self, similarity: Tensor, nodes: Tensor, ptr: Tensor) -> Tensor:
+        """(B, M) evidence of every part, followed by the pooled features if they are used."""
+        best = readout(similarity, ptr, "max") / self.temperature
+        return torch.cat([best, self.pool(nodes, ptr)], 1) if self.pooled else best
 
     def match(self, batch: Batch) -> Matches:
         """The node of each graph where each part matches best, the first of equals."""
@@ -172,29 +171,26 @@ class MPHILPlus(Method):
         return Matches(best, rows.new_full(best.shape, len(similarity)).scatter_reduce(0, owner, candidates, "amin"))
 
     def node_importance(self, batch: Batch) -> Tensor:
-        """(N,) what each node adds to the decision: the evidence of the parts that match there, and its features.
+        """(N,) how far the margin of the decision falls when a node and its neighbours are hidden, see `occlusion`.
 
-        Nodes that match a part equally well, as those that are images of each other do, share its evidence.
+        Hidden nodes get the mean of what the input layer makes of their graph, and no part may match there, nor at
+        their neighbours, which have seen them. The gate and what is known of a whole molecule stay as they are.
         """
         with torch.no_grad():
-            nodes = self.encode(batch)
-            similarity = self.similarity(nodes)
-            best = readout(similarity, batch.ptr, "max")[batch.batch]
-            matching = (similarity >= best - TIE).to(best.dtype)
-            shares = best * matching / readout(matching, batch.ptr, "sum")[batch.batch]
+            first, scores = self.encoder.begin(batch, None), self.score_edges(batch)
+            whole = self.embed(batch, scores)
+            slope = margin_slope(self.head(whole), self.task) @ self.head.weight
 
-        def logits(seen: Tensor) -> Tensor:
-            parts, features = seen.tensor_split((shares.shape[1],), 1)
-            return cast("Tensor", self.head(self.describe(readout(parts, batch.ptr, "sum"), features, batch)))
+            def fall(copies: Copies) -> Tensor:
+                gate = None if scores is None else scores[copies.edge]
+                nodes = self.encode(copies.batch, gate, copies.blank(first))
+                found = self.describe(copies.silence(self.similarity(nodes)), nodes, copies.batch.ptr)
+                of, told = copies.graph, found.shape[1]
+                return ((whole[of, :told] - found) * slope[of, :told]).sum(1)
 
-        return node_contribution(torch.cat([shares, nodes], 1), logits, self.task)
+            return occlusion(batch, fall)
 
     def ood_score(self, batch: Batch) -> Tensor:
         r"""How far the nodes are from what the parts know: :math:`-\frac1{|G|}\sum_v \max_m s_{vm}`."""
         similarity = self.similarity(self.encode(batch))
         return -readout(similarity.amax(1, keepdim=True), batch.ptr).squeeze(1)
-
-
-def _plain(encoder: EncoderConfig) -> str:
-    """The kind of the gate's encoder: a virtual node needs more layers than it has."""
-    return "gin" if encoder.kind == "vgin" else encoder.kind

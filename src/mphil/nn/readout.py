@@ -161,3 +161,16 @@ def decision_margin(logits: Tensor, task: Task) -> Tensor:
     if task.kind == "multiclass":
         return logits.amax(1) - logits.mean(1)
     return logits.abs().mean(1)
+
+
+def margin_slope(logits: Tensor, task: Task) -> Tensor:
+    """(n_graphs, outputs) slope of the margin of the decision, which is linear in the logits until it tips.
+
+    Example:
+        >>> margin_slope(torch.tensor([[3.0], [-1.0]]), Task("binary", 1, "accuracy")).tolist()
+        [[1.0], [-1.0]]
+    """
+    with torch.enable_grad():
+        logits = logits.detach().requires_grad_()
+        (slope,) = torch.autograd.grad(decision_margin(logits, task).sum(), logits)
+    return slope

@@ -89,9 +89,28 @@ def test_logits_are_a_linear_map_of_graph_and_descriptors(name, store):
     with torch.no_grad():
         both = torch.cat([plain.embed(batch), whole.descriptors(batch)], 1)
         torch.testing.assert_close(whole.predict(batch), whole.head(both))
-        assert whole.node_importance(batch).shape == (len(batch.x),)
     whole.loss(batch, Progress()).total.backward()
     assert all(p.grad is not None and p.grad.abs().sum() > 0 for p in whole.descriptors.parameters())
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_descriptors_belong_to_no_node(name, store):
+    """They may turn a decision, and with it what speaks for it; they do not move one node against another."""
+    torch.manual_seed(0)
+    plain = build_method(name, TASK, small_encoder(store), METHODS[name]).eval()
+    whole = build_method(name, TASK, small_encoder(store), METHODS[name] | {"descriptors": True}).eval()
+    whole.load_state_dict({k: v for k, v in plain.state_dict().items() if not k.startswith("head")}, strict=False)
+    batch = store.batch(torch.arange(len(store)))
+    with torch.no_grad():
+        told = plain.head.weight.shape[1]
+        whole.head.weight[:, :told], whole.head.weight[:, told:] = plain.head.weight, 50.0
+        whole.head.bias.fill_(-float((whole.predict(batch) - whole.head.bias).mean()))
+        signs = plain.predict(batch).sign(), whole.predict(batch).sign()
+    assert not torch.equal(*signs)
+    before, after = (
+        one.node_importance(batch) * sign[batch.batch, 0] for one, sign in zip((plain, whole), signs, strict=True)
+    )
+    torch.testing.assert_close(after, before, rtol=1e-3, atol=1e-5)
 
 
 @pytest.mark.parametrize("name", METHODS)
