@@ -110,17 +110,28 @@ def _batches(run: Run, part: Part) -> Loader:
 
 
 def report(records: Sequence[dict[str, Any]]) -> str:
-    """A line for each table: coverage of both kinds of sets on both tests, mean over seeds, in per cent."""
+    """A line for each table: coverage of both kinds of sets on both tests, mean over seeds, in per cent; below, means."""
     lines = ["| table | promised | seeds | ID plain | weighted | OOD plain | weighted | OOD size | weighted |"]
     lines.append("|---|" + "---|" * 8)
-    for table in sorted({record["table"] for record in records}):
+    promises = [f"{1 - alpha:g}" for alpha in ALPHAS]
+    tables = sorted({record["table"] for record in records})
+    found: dict[str, list[list[float]]] = {promise: [] for promise in promises}
+    for table in tables:
         own = [record for record in records if record["table"] == table]
-        for promise in (f"{1 - alpha:g}" for alpha in ALPHAS):
+        for promise in promises:
             cells = [_mean(own, promise, part, kind, "covered") for part in TESTS for kind in ("plain", "weighted")]
-            sizes = [_mean(own, promise, "ood_test", kind, "size") for kind in ("plain", "weighted")]
-            shown = [f"{100 * cell:.1f}" for cell in cells] + [f"{size:.2f}" for size in sizes]
-            lines.append(f"| {table} | {promise} | {len(own)} | {' | '.join(shown)} |")
+            cells += [_mean(own, promise, "ood_test", kind, "size") for kind in ("plain", "weighted")]
+            found[promise].append(cells)
+            lines.append(f"| {table} | {promise} | {len(own)} | {_shown(cells)} |")
+    for promise, rows in found.items():
+        means = [mean(column) for column in zip(*rows, strict=True)]
+        lines.append(f"| mean of {len(tables)} tables | {promise} | | {_shown(means)} |")
     return "\n".join(lines)
+
+
+def _shown(cells: Sequence[float]) -> str:
+    """Four coverages in per cent and two sizes."""
+    return " | ".join([*(f"{100 * cell:.1f}" for cell in cells[:4]), *(f"{cell:.2f}" for cell in cells[4:])])
 
 
 def _mean(records: Sequence[dict[str, Any]], promise: str, part: str, kind: str, what: str) -> float:

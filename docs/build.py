@@ -532,6 +532,13 @@ def tool_calibrations() -> str:
     return f"{script.report(records, script.SHOWN)}\n\n{told}\n\n{script.tested_report(records)}"
 
 
+def tool_coverage() -> str:
+    """Coverage of conformal sets under a shift."""
+    script = _script("coverage")
+    records = script.recorded(RECORDS / "coverage.jsonl")
+    return str(script.report(records)) if records else "No records of the present numerics yet."
+
+
 def tool() -> str:
     """How good the tool's default is beside the models in it."""
     texts = [
@@ -568,9 +575,15 @@ def tool() -> str:
         "root mean square is never below the mean gap it belongs to. Rows of a temperature are from records made "
         "before `platt` was the default.\n",
         tool_calibration() + "\n",
-        "Records: [product.jsonl](../../benchmarks/results/product.jsonl), each with its command, seed, versions, "
+        "## Sets under a shift\n",
+        "Share of true classes in their conformal sets, in per cent, and size of the sets, for one network of the "
+        "tool's recipe: sets as they are, and weighted for the shift ([how](../explanation/trust.md#sets-under-a-shift)). "
+        "Calibration and thresholds are those of `id_val`.\n",
+        tool_coverage() + "\n",
+        "Records: [product.jsonl](../../benchmarks/results/product.jsonl), "
+        "[coverage.jsonl](../../benchmarks/results/coverage.jsonl), each with its command, seed, versions, "
         "machine and state of the code.\n\n    python benchmarks/product.py\n    python benchmarks/committee.py\n"
-        "    python benchmarks/calibration.py\n",
+        "    python benchmarks/calibration.py\n    python benchmarks/coverage.py\n",
     ]
     return "\n".join(texts)
 
