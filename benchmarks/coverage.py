@@ -110,7 +110,7 @@ def _batches(run: Run, part: Part) -> Loader:
 
 
 def report(records: Sequence[dict[str, Any]]) -> str:
-    """A line for each table: coverage of both kinds of sets on both tests, mean over seeds, in per cent; below, means."""
+    """A line for each table: coverage of both kinds of sets on both tests, mean over seeds, in per cent; then means."""
     lines = ["| table | promised | seeds | ID plain | weighted | OOD plain | weighted | OOD size | weighted |"]
     lines.append("|---|" + "---|" * 8)
     promises = [f"{1 - alpha:g}" for alpha in ALPHAS]

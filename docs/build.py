@@ -577,8 +577,8 @@ def tool() -> str:
         tool_calibration() + "\n",
         "## Sets under a shift\n",
         "Share of true classes in their conformal sets, in per cent, and size of the sets, for one network of the "
-        "tool's recipe: sets as they are, and weighted for the shift ([how](../explanation/trust.md#sets-under-a-shift)). "
-        "Calibration and thresholds are those of `id_val`.\n",
+        "tool's recipe: sets as they are, and weighted for the shift "
+        "([how](../explanation/trust.md#sets-under-a-shift)). Calibration and thresholds are those of `id_val`.\n",
         tool_coverage() + "\n",
         "Records: [product.jsonl](../../benchmarks/results/product.jsonl), "
         "[coverage.jsonl](../../benchmarks/results/coverage.jsonl), each with its command, seed, versions, "
@@ -732,6 +732,7 @@ BUNDLE_FILES = {
     "references.safetensors": "the training graphs; below",
     "references.csv.gz": "SMILES and names of the training molecules",
     "held_out.safetensors": "the rows that conformal thresholds and bands were fitted on",
+    "seen.json": "elements and ring systems of the training molecules",
     "metrics.json": "scores, for people and machines",
     "card.html": "the page that describes the model",
 }

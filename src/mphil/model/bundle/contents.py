@@ -16,6 +16,7 @@ from safetensors.numpy import save as render_arrays
 from torch import Tensor
 
 from mphil.chem.describe import BITS
+from mphil.chem.substructures import Seen
 from mphil.config import EncoderConfig, NamedArgs, SelectionRule, Settings
 from mphil.limits import MAX_EMBEDDINGS, MAX_NAMES
 from mphil.model.committee.trees import Trees
@@ -260,6 +261,7 @@ class References:
         fingerprints: (m, bytes) uint8 packed bits; None when they are no molecules.
         smiles: (m,) canonical spelling; None likewise.
         names: (m,) what the table calls them; None without such a column.
+        seen: their elements and ring systems; None in older bundles, and when they are no molecules.
     """
 
     embeddings: NDArray[np.float32]
@@ -268,6 +270,7 @@ class References:
     fingerprints: NDArray[np.uint8] | None = None
     smiles: Sequence[str] | None = None
     names: Sequence[str] | None = None
+    seen: Seen | None = None
 
     def __len__(self) -> int:
         return len(self.rows)

@@ -28,6 +28,7 @@ from torch.nn.modules.module import register_module_parameter_registration_hook
 
 from mphil.chem.describe import BITS, FEATURES_NAME, FINGERPRINT
 from mphil.chem.schema import SCHEMAS
+from mphil.chem.substructures import Seen
 from mphil.config import EncoderConfig, NamedArgs
 from mphil.errors import IntegrityError, MphilError, UsageError
 from mphil.limits import MAX_REFERENCE_BYTES
@@ -44,6 +45,7 @@ from mphil.model.bundle.manifest import (
     PARTS,
     REFERENCES,
     REMEDY,
+    SEEN,
     TRUST,
     read_files,
     render_json,
@@ -87,6 +89,8 @@ def write_bundle(folder: Path, bundle: Bundle) -> None:
     }
     if references.smiles is not None:
         files[MOLECULES] = _packed(references.smiles, references.names)
+    if references.seen is not None:
+        files[SEEN] = render_json({name: sorted(found) for name, found in vars(references.seen).items()})
     if bundle.held_out is not None:
         files[HELD_OUT] = bundle.held_out.render()
     if bundle.config.committee is not None:
@@ -312,7 +316,14 @@ def _references(folder: Path, files: Mapping[str, bytes], config: BundleConfig) 
     if not np.isfinite(arrays["embeddings"]).all():
         raise _unusable(path, "an embedding is not a finite number")
     told = (arrays["embeddings"], arrays["labels"], arrays["rows"], arrays.get("fingerprints"))
-    return References(*told, smiles, names)
+    return References(*told, smiles, names, _seen(folder, files.get(SEEN)))
+
+
+def _seen(folder: Path, data: bytes | None) -> Seen | None:
+    try:
+        return None if data is None else TypeAdapter(Seen).validate_json(data, strict=True)
+    except ValidationError as error:
+        raise _unusable(folder / SEEN, error.errors()[0]["msg"]) from None
 
 
 def _fits(array: NDArray[Any], dtype: str, shape: tuple[int | None, ...]) -> bool:

@@ -45,6 +45,7 @@ CONFIG = "config.json"
 TRUST = "trust.json"
 REFERENCES = "references.safetensors"
 MOLECULES = "references.csv.gz"
+SEEN = "seen.json"
 HELD_OUT = "held_out.safetensors"
 METRICS = "metrics.json"
 CARD = "card.html"
@@ -53,7 +54,7 @@ PARTS = "parts"
 """Key of the config: name to SHA-256 of every other file. Bundles of earlier versions have none."""
 
 REQUIRED = frozenset((MODEL, CONFIG, TRUST, REFERENCES, METRICS, CARD))
-KNOWN = REQUIRED | {MOLECULES, HELD_OUT, MEMBERS}
+KNOWN = REQUIRED | {MOLECULES, SEEN, HELD_OUT, MEMBERS}
 SETTINGS = (CONFIG, TRUST)
 """Files of settings, which are short: parsing long JSON text keeps a reader busy."""
 

@@ -236,7 +236,8 @@ class Predictor:
     @cached_property
     def _seen(self) -> Seen:
         """What occurs in the training molecules."""
-        return Seen.of(self.bundle.references.smiles or ())
+        references = self.bundle.references
+        return references.seen or Seen.of(references.smiles or ())
 
     def _reasons(
         self, verdicts: NDArray[np.str_] | None, spelling: Mapping[int, str], nearest: Numbers, similarity: Floats

@@ -15,6 +15,7 @@ from mphil.benchmarks.own_data import OwnData
 from mphil.chem.describe import FINGERPRINT
 from mphil.chem.parse import PARENT
 from mphil.chem.schema import SCHEMAS
+from mphil.chem.substructures import Seen
 from mphil.config import RunConfig, SelectionRule
 from mphil.graphs.split import Part
 from mphil.model.bundle import Bundle, BundleConfig, MoleculeReading, References, Trust
@@ -173,13 +174,15 @@ def _references(
 ) -> References:
     """What new molecules are compared with: the training part."""
     store, train = prepared.data.store, prepared.data.split.train
+    smiles = None if store.smiles is None else [store.smiles[i] for i in train.tolist()]
     return References(
         embeddings=embeddings,
         labels=store.y[train].numpy(),
         rows=store.index[train].numpy(),
         fingerprints=None if fingerprints is None else fingerprints[train.numpy()],
-        smiles=None if store.smiles is None else [store.smiles[i] for i in train.tolist()],
+        smiles=smiles,
         names=_names(prepared.own, store.index[train].tolist()) if fingerprints is not None else None,
+        seen=None if smiles is None else Seen.of(smiles),
     )
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
+from mphil.chem.substructures import Seen
 from mphil.errors import IntegrityError, UsageError
 from mphil.model.bundle import read_bundle, write_bundle
 from mphil.model.predictor import Predictor, load
@@ -91,6 +93,22 @@ def test_a_warning_says_why(made):
     assert "no training molecule has the ring system" in said.reason[0]
     assert (said.reason[1], said.reason[2]) == ("", "")
     assert said.nearest_name[1] == made.bundle.references.names[0]
+
+
+def test_a_warning_does_not_read_the_training_molecules_again(made, monkeypatch):
+    stored = read_bundle(made.path)
+    assert stored.references.seen == Seen.of(stored.references.smiles)
+    strange = ["C[Si](C)(C)C1=CC=CC=CC1"]
+    older = Predictor(replace(stored, references=replace(stored.references, seen=None))).predict(strange)
+    monkeypatch.setattr(Seen, "of", None)
+    assert Predictor(stored).predict(strange).reason == older.reason
+
+
+def test_damaged_elements_and_ring_systems_are_refused(made, tmp_path):
+    broken = replace(made.bundle.references, seen=SimpleNamespace(elements=["C"], rings=[6]))
+    write_bundle(tmp_path / "bundle", replace(made.bundle, references=broken))
+    with pytest.raises(IntegrityError, match="seen.json cannot be used"):
+        read_bundle(tmp_path / "bundle")
 
 
 class TestCommand:
