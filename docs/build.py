@@ -9,6 +9,7 @@ import re
 import sys
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from statistics import mean, stdev
@@ -220,10 +221,17 @@ def standing() -> ReportTable | None:
     return tables[0] if tables and isinstance(tables[0], ReportTable) else None
 
 
+FURTHER = ("mphil+ minus best other", "ranked rows", "suite", "spent")
+
+
 def headline() -> str:
-    """The README's table: where MPHIL stands."""
+    """The README's table: where MPHIL stands, without the columns that are only in the results."""
     table = standing()
-    return NO_RESULTS if table is None else table_text(table)
+    if table is None:
+        return NO_RESULTS
+    kept = [place for place, name in enumerate(table.header) if name not in FURTHER]
+    header, *rows = ([line[place] for place in kept] for line in (table.header, *table.rows))
+    return table_text(replace(table, header=header, rows=rows))
 
 
 def picture() -> str:

@@ -160,6 +160,15 @@ class TestNumbers:
         low, high = t_interval([5.0, 4.0, 3.0])
         assert found["mphil minus erm"] == f"+4.0 ({low:.1f} to {high:.1f})"
 
+    def test_standing_of_a_method_that_the_paper_has_not(self):
+        figures = {
+            place: replace(entry, paper=None) if place[0] == "vrex" else entry
+            for place, entry in sheet().entries.items()
+        }
+        found = as_dict(standing([replace(sheet(), entries=figures)], ["vrex", "mphil"]))[BASIS]
+        assert found["mphil in the paper"].startswith(f"{printed('good')['mphil', BASIS].mean:.2f}")
+        assert "vrex in the paper" not in found
+
     def test_standing_needs_another_method(self):
         alone = [one for one in records() if one["method"] == "vrex"]
         assert not standing([sheet(alone)], ["vrex", "mphil"]).rows

@@ -192,11 +192,16 @@ def _agreement(sheet: Sheet, benchmark: str) -> Iterable[str]:
 def standing(sheets: Sequence[Sheet], methods: Sequence[str]) -> ReportTable:
     """A line a benchmark: the methods asked for beside ERM, the best of the others and the paper.
 
+    The figure of the paper is that of the first of the methods that is in it.
+
     Of the suites that compare methods by their scores, where the first of the methods and another one have been run.
     The others are methods as they are, and ERM in every form: it must not be beaten by its readout or augmentation.
     """
     first, shown = methods[0], [*methods, *([] if PLAIN in methods else [PLAIN])]
     rows, notes, known = [], _Notes(), known_methods()
+    printed = next(
+        (m for m in methods if any(row == m and e.paper for s in sheets for (row, _), e in s.entries.items())), first
+    )
     for sheet in sheets:
         suite = sheet.suite
         if first not in sheet.rows or not compares_methods(sheet):
@@ -218,19 +223,19 @@ def standing(sheets: Sequence[Sheet], methods: Sequence[str]) -> ReportTable:
                     _against(entries[first], entries.get(PLAIN) if first != PLAIN else None),
                     _against(entries[first], entries.get(best)),
                     str(len(places) or NONE),
-                    printed_figure(entries[first].paper),
+                    printed_figure(sheet.entries[printed, benchmark].paper if printed in sheet.rows else None),
                     suite.name,
                     sheet.efforts[benchmark],
                 ]
             )
     header = ["benchmark", *shown, "best other", f"{first} minus {PLAIN}", f"{first} minus best other"]
-    header += ["ranked rows", f"{first} in the paper", "suite", "spent"]
+    header += ["ranked rows", f"{printed} in the paper", "suite", "spent"]
     rules = listing(sorted({RULES[sheet.suite.selection] for sheet in sheets}))
     what = (
         f"OOD test score in per cent, mean (sd) over seeds, # rank among all rows of the suite, variants too; {rules}; "
         "differences over common seeds with their 95 % interval, not corrected for the number of lines"
     )
-    empty = [f"{first} minus {PLAIN}", f"{first} in the paper", *shown]
+    empty = [f"{first} minus {PLAIN}", f"{printed} in the paper", *shown]
     return ReportTable(what, header, rows, notes=notes.texts).without(empty, NONE)
 
 
