@@ -124,7 +124,7 @@ def read_own_data(
         survey = replace(survey, graphs=graphs)
     else:
         split = split or "scaffold"
-        also: list[Fact] = ["graph", "fingerprint"]
+        also: list[Fact] = ["graph", "fingerprint", "contents"]
         if features:
             also.append("features")
         with row_counter() as counted:

@@ -14,10 +14,11 @@ from mphil.chem.describe import descriptors, morgan_counts, morgan_fingerprints,
 from mphil.chem.parse import SmilesError, check_definite, parse_lenient, parse_smiles, standardise
 from mphil.chem.row_issue import PARTIAL, RowIssue
 from mphil.chem.schema import SCHEMAS, featurize
+from mphil.chem.substructures import contents
 
 Arrays = dict[str, npt.NDArray[Any]]
 
-Fact = Literal["size", "scaffold", "spelling", "graph", "fingerprint", "features"]
+Fact = Literal["size", "scaffold", "spelling", "graph", "fingerprint", "features", "contents"]
 ARRAYS: dict[Fact, tuple[str, ...]] = {
     "size": ("size",),
     "scaffold": ("scaffold", "scaffold_length"),
@@ -25,15 +26,17 @@ ARRAYS: dict[Fact, tuple[str, ...]] = {
     "graph": ("x", "edge_index", "edge_attr", "n_nodes", "n_edges"),
     "fingerprint": ("fingerprint",),
     "features": ("counts", "descriptors"),
+    "contents": ("elements", "elements_length", "rings", "rings_length"),
 }
 """What can be asked of molecules, and the arrays that tell it: heavy atoms, Bemis-Murcko scaffold, canonical SMILES and
-what standardisation did, features and bonds, packed Morgan fingerprint, and what trees split on."""
+what standardisation did, features and bonds, packed Morgan fingerprint, what trees split on, and elements and ring
+systems, which blanks separate."""
 
 SLICE = 64
 """Molecules that are held at a time."""
 
 NUMBERS = {"size": np.int64, "changed": np.uint8}
-TEXTS = {"canonical", "scaffold"}
+TEXTS = {"canonical", "scaffold", "elements", "rings"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,7 +121,7 @@ def _read_slice(
         facts["changed"] = changed.tolist()
         refused = {issue.row for issue in issues if not issue.kept}
         rows = [row for row in range(len(smiles)) if row not in refused]
-        if set(wanted) & {"graph", "fingerprint", "features"}:
+        if set(wanted) & {"graph", "fingerprint", "features", "contents"}:
             pairs = zip(rows, spellings, changed, strict=True)
             same = [not touched and smiles[row] == spelling for row, spelling, touched in pairs]
             mols, lost = _read_again(mols, spellings, same)
@@ -126,6 +129,10 @@ def _read_slice(
             facts = {name: [one for at, one in enumerate(told) if at not in gone] for name, told in facts.items()}
             lost = [replace(issue, row=rows[issue.row]) for issue in lost]
             issues = sorted([*issues, *lost], key=lambda issue: issue.row)
+    if "contents" in wanted:
+        found = [contents(mol) for mol in mols]
+        facts["elements"] = [" ".join(sorted(elements)) for elements, _ in found]
+        facts["rings"] = [" ".join(sorted(rings)) for _, rings in found]
     arrays: Arrays = {name: np.array(facts[name], kind) for name, kind in NUMBERS.items() if name in facts}
     for name in TEXTS & facts.keys():
         arrays[name], arrays[f"{name}_length"] = _end_to_end(facts[name])

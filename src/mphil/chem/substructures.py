@@ -170,12 +170,22 @@ class Seen:
         elements, rings = set[str](), set[str]()
         for one in smiles:
             try:
-                found = contents(one)
+                found = contents(parse_lenient(one)[0])
             except SmilesError:
                 continue
             elements |= found[0]
             rings |= found[1].keys()
         return cls(frozenset(elements), frozenset(rings))
+
+    @classmethod
+    def told(cls, elements: Iterable[str], rings: Iterable[str]) -> Seen:
+        """What occurs in molecules, from a text for each with blanks between what it has.
+
+        Example:
+            >>> Seen.told(["C O", "C"], ["c1ccccc1", ""]) == Seen.of(["c1ccccc1O", "C"])
+            True
+        """
+        return cls(*(frozenset(one for text in texts for one in text.split()) for texts in (elements, rings)))
 
     def missing(self, smiles: str) -> list[str]:
         """What a molecule has that was not seen, in words.
@@ -184,7 +194,7 @@ class Seen:
             >>> Seen.of(["CCO", "c1ccccc1N"]).missing("C[Si](C)(C)c1ccncc1")
             ['no training molecule has the element Si', 'no training molecule has the ring system pyridine']
         """
-        elements, rings = contents(smiles)
+        elements, rings = contents(parse_lenient(smiles)[0])
         new = [f"no training molecule has the element {symbol}" for symbol in sorted(elements - self.elements)]
         new += [
             f"no training molecule has the ring system {name_part(smiles, atoms) or ring}"
@@ -194,9 +204,8 @@ class Seen:
         return new[:MOST]
 
 
-def contents(smiles: str) -> tuple[set[str], dict[str, tuple[int, ...]]]:
+def contents(mol: Mol) -> tuple[set[str], dict[str, tuple[int, ...]]]:
     """The elements of a molecule, and its ring systems with the atoms of one of each."""
-    mol, _ = parse_lenient(smiles)
     elements = set(map(Atom.GetSymbol, map(mol.GetAtomWithIdx, range(mol.GetNumAtoms()))))
     rings = {}
     with rdBase.BlockLogs():

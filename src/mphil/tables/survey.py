@@ -31,8 +31,8 @@ CELLS, MOST_ROWS = 2_000_000, 32_768
 DESCRIBED: tuple[Fact, ...] = ("spelling", "size", "scaffold")
 """What is wanted of every molecule."""
 
-FACTS = ("fingerprint", "counts", "descriptors")
-"""Arrays with a row for each molecule that a survey keeps when they are wanted."""
+FACTS, TEXT_FACTS = ("fingerprint", "counts", "descriptors"), ("elements", "rings")
+"""Arrays and texts with a row for each molecule that a survey keeps when they are wanted."""
 
 
 class Described(NamedTuple):
@@ -64,7 +64,8 @@ class Survey:
         reading: how molecules were read: keyword arguments of `survey_table`.
         assumed: how cells were understood that could be meant otherwise, in sentences.
         graphs: the n graphs of molecules in their canonical spelling, without labels; None when they were not wanted.
-        facts: what else was wanted of the molecules, a row each: `fingerprint`, and `counts` and `descriptors`.
+        facts: what else was wanted of the molecules, a row each: `fingerprint`, `counts`, `descriptors`, and `elements`
+            and `rings` as texts with blanks between them.
         merged: rows that were merged, and the number of the row of the same molecule that each went into.
     """
 
@@ -242,7 +243,8 @@ class _Gathered:
                 *_changes(arrays["changed"]),
             ),
             graphs=spelled_graphs(arrays, "good", np.arange(len(row))) if "x" in arrays else None,
-            facts={name: arrays[name] for name in FACTS if name in arrays},
+            facts={name: arrays[name] for name in FACTS if name in arrays}
+            | {name: np.array(texts(arrays, name), object) for name in TEXT_FACTS if name in arrays},
         )
         if not strange:
             return survey

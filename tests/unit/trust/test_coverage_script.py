@@ -42,9 +42,10 @@ def test_the_table_has_means_over_seeds(script):
         return {"table": table, "seed": seed, "numerics": NUMERICS, "coverage": {"0.9": parts, "0.8": parts}}
 
     lines = script.report([record("b", 0, 0.8), record("b", 1, 0.9), record("a", 0, 0.5)]).splitlines()
-    assert len(lines) == 2 + 4
+    assert len(lines) == 2 + 4 + 2
     assert lines[2].startswith("| a | 0.9 | 1 | 50.0 |")
     assert lines[4] == "| b | 0.9 | 2 | 85.0 | 85.0 | 85.0 | 85.0 | 1.50 | 1.50 |"
+    assert lines[6] == "| mean of 2 tables | 0.9 | | 67.5 | 67.5 | 67.5 | 67.5 | 1.50 | 1.50 |"
 
 
 def test_a_table_that_does_not_exist(script, capsys):

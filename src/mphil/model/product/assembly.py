@@ -174,15 +174,15 @@ def _references(
 ) -> References:
     """What new molecules are compared with: the training part."""
     store, train = prepared.data.store, prepared.data.split.train
-    smiles = None if store.smiles is None else [store.smiles[i] for i in train.tolist()]
+    facts = prepared.own.survey.facts
     return References(
         embeddings=embeddings,
         labels=store.y[train].numpy(),
         rows=store.index[train].numpy(),
         fingerprints=None if fingerprints is None else fingerprints[train.numpy()],
-        smiles=smiles,
+        smiles=None if store.smiles is None else [store.smiles[i] for i in train.tolist()],
         names=_names(prepared.own, store.index[train].tolist()) if fingerprints is not None else None,
-        seen=None if smiles is None else Seen.of(smiles),
+        seen=Seen.told(facts["elements"][train], facts["rings"][train]) if "rings" in facts else None,
     )
 
 
