@@ -51,7 +51,11 @@ _add(
     "mphil train --benchmark good-motif-basis --method mphil --seed 0",
 )
 _add(train.resume, "mphil resume runs/good-motif-basis-mphil-s0")
-_add(bundles.evaluate, "mphil evaluate runs/good-motif-basis-mphil-s0 --selection id_val")
+_add(
+    bundles.evaluate,
+    "mphil evaluate runs/first/bundle measured.csv, or for researchers "
+    "mphil evaluate runs/good-motif-basis-mphil-s0 --selection id_val",
+)
 _add(
     predict.predict,
     "mphil predict runs/first/bundle new.csv --out answers.csv, or for researchers "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -33,9 +34,10 @@ from mphil.model.product.members import (
 )
 from mphil.model.product.tree_runs import check_tree_settings, forest_scores, tree_config
 from mphil.progress import row_bar
+from mphil.tables.assign import is_file
 from mphil.tables.write import csv_text, issue_table
 from mphil.training.metrics import score
-from mphil.training.place import held
+from mphil.training.place import digest_of, held
 from mphil.training.recipe import check_start
 from mphil.training.run import Run, execute
 from mphil.training.settings import Wanted, merge, resolve
@@ -112,11 +114,11 @@ def prepare(wanted: Wanted, *, selection: str = "", members: int = 0) -> Prepare
     kind = dict(wanted.get("method", {})).get("name", METHOD)
     if kind in TREE_KINDS:
         check_tree_settings(wanted)
-    given = dict(wanted.get("benchmark", {}))
-    given.pop("name", None)
-    args = check_arguments(own_data, given, "benchmark own-data")
+    args = file_arguments(wanted)
     described = bool(members) or kind in TREE_KINDS or bool(wanted.get("method", {}).get("descriptors"))
     own = read_own_data(**table_arguments(args), features=described)
+    sources = [args["path"], args["test"], args["split"] if is_file(args["split"]) else ""]
+    files = {name: digest_of(Path(name)) for name in sources if name}
     # What only names rows does not make another training, and what nobody asked for is not recorded.
     recorded = {name: value for name, value in args.items() if name != "id" and (name != "sheet" or value)}
     data = with_facts(replace(own.benchmark, name="own-data", args=recorded), own)
@@ -126,7 +128,7 @@ def prepare(wanted: Wanted, *, selection: str = "", members: int = 0) -> Prepare
     layers: list[Wanted] = [{"encoder": ENCODER, "method": method}, rest]
     if kind in TREE_KINDS:
         config, _ = tree_config(merge(layers), data)
-        return Prepared(own, data, config, rule)
+        return Prepared(own, data, config, rule, wanted, files)
     config = by_recipe(layers, data, rule)
     check_trainable(data, config.train)
     check_needs(METHODS[config.method.name], data)
@@ -134,7 +136,13 @@ def prepare(wanted: Wanted, *, selection: str = "", members: int = 0) -> Prepare
         with torch.device("meta"):
             network = build_method(config.method.name, data.task, config.encoder, config.method.args)
         check_start(network, config.encoder, config.train.start)
-    return Prepared(own, data, config, rule)
+    return Prepared(own, data, config, rule, wanted, files)
+
+
+def file_arguments(wanted: Wanted) -> dict[str, Any]:
+    """All arguments of `own_data` for what the user set."""
+    given = {name: value for name, value in wanted.get("benchmark", {}).items() if name != "name"}
+    return check_arguments(own_data, given, "benchmark own-data")
 
 
 def by_recipe(layers: Sequence[Wanted], data: Benchmark, rule: SelectionRule) -> RunConfig:
@@ -197,7 +205,7 @@ def train_product(
     data, config = prepared.data, prepared.config
     if members:
         check_members(members)
-    with held(out, config.method.name):
+    with held(out, config.method.name, _record(prepared, members, baselines)):
         issues = prepared.own.survey.bad
         write_text(out / ISSUES, issue_table(issues, named=any(one.id for one in issues)))
         write_text(out / PARTS, parts_table(prepared.own))
@@ -230,6 +238,17 @@ def train_product(
         bundle = assemble(prepared, run, fingerprints, scores, left_out, trained)
         write_bundle(out / BUNDLE, bundle)
     return Product(out, bundle, run)
+
+
+def _record(prepared: Prepared, members: int, baselines: bool) -> dict[str, Any]:
+    """All that is needed to continue a training in another process, as plain values."""
+    return {
+        "wanted": json.loads(json.dumps(prepared.wanted, default=str)),
+        "selection": prepared.rule,
+        "members": members,
+        "baselines": baselines,
+        "files": prepared.files,
+    }
 
 
 def _baseline(config: RunConfig) -> RunConfig:
