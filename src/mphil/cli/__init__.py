@@ -50,7 +50,7 @@ _add(
     "mphil train assay.csv --target active --out runs/first, or for researchers "
     "mphil train --benchmark good-motif-basis --method mphil --seed 0",
 )
-_add(train.resume, "mphil resume runs/good-motif-basis-mphil-s0")
+_add(train.resume, "mphil resume runs/first, or for researchers mphil resume runs/good-motif-basis-mphil-s0")
 _add(
     bundles.evaluate,
     "mphil evaluate runs/first/bundle measured.csv, or for researchers "

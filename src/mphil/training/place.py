@@ -15,6 +15,8 @@ from mphil.training.process import lock_run
 
 MARKER = "product.json"
 FORMAT = 1
+RECORDED = ("wanted", "selection", "members", "baselines", "files", "finished")
+"""What is needed to continue; folders of older versions have none of it."""
 
 
 @contextmanager
@@ -81,7 +83,9 @@ def read_record(out: Path) -> dict[str, Any]:
     marker = out / MARKER
     try:
         record = dict(json.loads(marker.read_bytes()))
-        str(record["method"])
+        needed = {"method", *(RECORDED if "wanted" in record else ())}
+        if not needed <= record.keys():
+            raise KeyError
     except (OSError, ValueError, KeyError, TypeError):
         raise IntegrityError(f"{marker} cannot be read; restore it or choose another --out") from None
     return record
