@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from mphil.model.estimator import MPHILClassifier, MPHILRegressor
     from mphil.model.predictor import Predictor, load
     from mphil.model.product.runs import train
+    from mphil.model.scoring import evaluate
     from mphil.task import Task
     from mphil.training.callbacks import Callback
     from mphil.training.compare import compare
@@ -36,6 +37,7 @@ _HOMES = {
     "Task": "mphil.task",
     "benchmark": "mphil.benchmarks.base",
     "compare": "mphil.training.compare",
+    "evaluate": "mphil.model.scoring",
     "from_pyg": "mphil.benchmarks.own_data",
     "load": "mphil.model.predictor",
     "study": "mphil.lab.study",
@@ -55,6 +57,7 @@ __all__ = [
     "Task",
     "benchmark",
     "compare",
+    "evaluate",
     "from_pyg",
     "load",
     "study",

@@ -162,7 +162,7 @@ def _answers(client: Client, path: str) -> bool:
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     """A folder with the tables and the model that the pages speak of."""
-    for name in ("assay.csv", "my.csv"):
+    for name in ("assay.csv", "my.csv", "measured.csv"):
         binary_table(tmp_path / name)
     table = {"smiles": molecules(), "active": [int("N" in m) for m in molecules()]}
     write_table(tmp_path / "panel.csv", table | {"toxic": [int("Cl" in m) for m in molecules()]})

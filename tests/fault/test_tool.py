@@ -1,4 +1,4 @@
-"""A chemist's commands that are stopped or killed: nothing half is left, and the same command goes on."""
+"""A chemist's commands that are stopped or killed: nothing half is left, and they go on."""
 
 import json
 import shutil
@@ -47,12 +47,35 @@ class TestTraining:
         assert ended.code != 0
         assert not (folder / "bundle").exists()
         if number == signal.SIGINT:
-            assert "Give the same command again to continue." in ended.err
+            assert f"Continue with: mphil resume {folder}\n" in ended.err
         assert commands.start(*command).wait().code == 0
         found = read_bundle(folder / "bundle")
         assert (found.config, found.trust) == (expected.config, expected.trust)
         assert all((found.state[name] == expected.state[name]).all() for name in expected.state)
         assert drafts(folder) == []
+
+    @pytest.mark.parametrize("kind", [["--method", "erm", "--fast"], ["--members", "2"]], ids=["one", "committee"])
+    def test_what_is_resumed_has_the_bits_of_what_was_not_killed(self, commands, tmp_path, monkeypatch, kind):
+        table = binary_table(tmp_path / "assay.csv")
+        small = ["--set", "encoder.width=8", "--set", "encoder.layers=2", "--set", "train.batch_size=4"]
+        told = ["--target", "active", "--split", "random", "--selection", "id_val", "--seed", "3", *kind, *EVERY_BATCH]
+        command = ["train", table, *small, "--set", "train.epochs=3", *told, "--out"]
+        process = commands.start(*command, tmp_path / "cut")
+        wait_until(lambda: any(saved_step(run) >= 5 for run in (tmp_path / "cut").glob("[!.]*") if run.is_dir()))
+        process.send(signal.SIGKILL)
+        assert process.wait().code == -signal.SIGKILL
+        assert not (tmp_path / "cut" / "bundle").exists()
+        assert commands.start("resume", tmp_path / "cut").wait().code == 0
+        assert commands.start(*command, tmp_path / "whole").wait().code == 0
+        cut, whole = (tmp_path / name / "bundle" for name in ("cut", "whole"))
+        names = sorted(path.name for path in whole.iterdir())
+        assert sorted(path.name for path in cut.iterdir()) == names
+        for name in set(names) - {"config.json", "metrics.json", "manifest.json"}:
+            assert (cut / name).read_bytes() == (whole / name).read_bytes(), name
+        assert read_bundle(cut).config == read_bundle(whole).config
+        metrics = [json.loads((bundle / "metrics.json").read_text()) for bundle in (cut, whole)]
+        assert all(found.pop("seconds") > 0 for found in metrics), "the one thing that may differ"
+        assert metrics[0] == metrics[1]
 
     def test_a_committee_that_is_killed_goes_on_with_the_member_it_was_at(self, commands, uncut, tmp_path):
         table, _ = uncut

@@ -115,21 +115,8 @@ def read_own_data(
     """
     if not path:
         raise UsageError("no file given; use `mphil train FILE`, or benchmark.path=FILE")
-    column, notes = "", tuple[str, ...]()
-    if Path(path).is_dir():
-        if replace(options, task="") != EVERYTHING_FOUND:
-            raise UsageError(f"{path}: graphs have no columns; leave out smiles, targets and test")
-        graphs = open_graphs(Path(path))
-        survey, split = survey_graphs(graphs, wanted_task(options.task)), split or "size"
-        survey = replace(survey, graphs=graphs)
-    else:
-        split = split or "scaffold"
-        also: list[Fact] = ["graph", "fingerprint", "contents"]
-        if features:
-            also.append("features")
-        with row_counter() as counted:
-            read = read_table(Path(path), options, [split], also=also, progress=counted)
-        survey, column, notes = read.survey, read.roles.smiles, read.table.notes
+    split = split or ("size" if Path(path).is_dir() else "scaffold")
+    survey, column, notes = read_survey(path, split, options, features=features)
     # The domain of a molecule is found before its rows are merged: it does not depend on which of them stays.
     domain = find_domain(split, survey, date_format)
     if column:
@@ -157,6 +144,30 @@ def read_own_data(
         made = replace(made, task=task.standardised(made.store.y[made.split.train]))
     made = replace(made, classes=class_names(survey.targets))
     return OwnData(made, survey, column, notes)
+
+
+def read_survey(
+    path: str, split: str, options: TableOptions, *, features: bool = False
+) -> tuple[Survey, str, tuple[str, ...]]:
+    """What each row of a file is, duplicates included, with its graph; the column of the molecules; and notes.
+
+    Args:
+        path: a table or a folder of graphs.
+        split: that will be asked for.
+        options: what the owner of a table says about it.
+        features: also read what trees split on.
+    """
+    if Path(path).is_dir():
+        if replace(options, task="") != EVERYTHING_FOUND:
+            raise UsageError(f"{path}: graphs have no columns; leave out smiles, targets and test")
+        graphs = open_graphs(Path(path))
+        return replace(survey_graphs(graphs, wanted_task(options.task)), graphs=graphs), "", ()
+    also: list[Fact] = ["graph", "fingerprint", "contents"]
+    if features:
+        also.append("features")
+    with row_counter() as counted:
+        read = read_table(Path(path), options, [split], also=also, progress=counted)
+    return read.survey, read.roles.smiles, read.table.notes
 
 
 def check_learnable(path: str, survey: Survey) -> Task:

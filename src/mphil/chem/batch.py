@@ -153,7 +153,11 @@ def texts(arrays: Arrays, name: str) -> list[str]:
 
 
 def _read_again(mols: list[Mol], spellings: Sequence[str], same: Sequence[bool]) -> tuple[list[Mol], list[RowIssue]]:
-    """The molecules as read from these spellings; `same` tells which of them were."""
+    """The molecules as read from these spellings; `same` tells which of them were.
+
+    Atoms put in the order of the spelling would not do: rings, aromaticity, hybridisation at metals and chiral tags are
+    found while a text is read, and two texts of a molecule may differ in them.
+    """
     others = [row for row, known in enumerate(same) if not known]
     read, lost = read_rows([spellings[row] for row in others], lenient=False)
     lost = [replace(issue, row=others[issue.row]) for issue in lost]

@@ -50,8 +50,12 @@ _add(
     "mphil train assay.csv --target active --out runs/first, or for researchers "
     "mphil train --benchmark good-motif-basis --method mphil --seed 0",
 )
-_add(train.resume, "mphil resume runs/good-motif-basis-mphil-s0")
-_add(bundles.evaluate, "mphil evaluate runs/good-motif-basis-mphil-s0 --selection id_val")
+_add(train.resume, "mphil resume runs/first, or for researchers mphil resume runs/good-motif-basis-mphil-s0")
+_add(
+    bundles.evaluate,
+    "mphil evaluate runs/first/bundle measured.csv, or for researchers "
+    "mphil evaluate runs/good-motif-basis-mphil-s0 --selection id_val",
+)
 _add(
     predict.predict,
     "mphil predict runs/first/bundle new.csv --out answers.csv, or for researchers "

@@ -17,18 +17,44 @@ Folder = Annotated[Path, typer.Argument(help="Folder of a bundle, as `mphil trai
 
 def evaluate(
     run: Annotated[Path, typer.Argument(help="Folder of a run, or of the bundle that it wrote.", metavar="RUN|BUNDLE")],
+    table: Annotated[
+        Path | None,
+        typer.Argument(
+            help="With a bundle: table with labels, read as in training; for a model of graphs, a folder of them."
+        ),
+    ] = None,
     selection: Annotated[
         str | None, typer.Option(help="With a run: rule that chose the epoch, ood_val or id_val. (default: ood_val)")
     ] = None,
+    target: Annotated[
+        list[str] | None, typer.Option(help="With TABLE: column of labels, one or more. (default: as in training)")
+    ] = None,
+    smiles: Annotated[
+        str | None, typer.Option(help="With TABLE: column of the molecules. (default: as in training, or detected)")
+    ] = None,
+    sheet: Sheet = None,
     plugin: Plugins = None,
     json: Annotated[bool, typer.Option("--json", help="Print the scores as JSON.")] = False,
 ) -> None:
-    """Score the saved model of a run on every part of its benchmark."""
+    """Score a model on the parts of its benchmark, the held-out parts of its file, or the labelled rows of a table.
+
+    On a file or a table, scores are also given for the rows in domain, borderline and out of domain.
+    """
     from mphil.model.bundle.manifest import is_bundle
     from mphil.training.place import MARKER
 
-    if (run / MARKER).exists() and is_bundle(run / "bundle"):
-        run = run / "bundle"
+    if table is None:
+        for option, value in (("--target", target), ("--smiles", smiles), ("--sheet", sheet)):
+            if value:
+                raise UsageError(f"{option} is about a table: mphil evaluate {run} TABLE {option} ...")
+    if selection is not None and (table is not None or (run / MARKER).exists()):
+        raise UsageError(f"--selection {selection}: a bundle holds one epoch; the runs in a training have the others")
+    if table is not None:
+        _evaluate_table(run, table, {"targets": target or (), "smiles": smiles, "sheet": sheet or ""}, json=json)
+        return
+    if (run / MARKER).exists():
+        _evaluate_training(run, json=json)
+        return
     if not is_bundle(run) and _is_trees(run):
         run, selection = run / "bundle", None
     if is_bundle(run):
@@ -48,6 +74,53 @@ def evaluate(
     show.table(
         ["part", metric], [[part, show.number(value)] for part, value in scores.items()], f"chosen on {selection}"
     )
+
+
+def _evaluate_table(bundle: Path, table: Path, told: dict[str, Any], *, json: bool) -> None:
+    from mphil.model.scoring import evaluate as score
+
+    found = score(bundle, table, **told)
+    if json:
+        show.as_json({"bundle": str(bundle), **found.as_dict()})
+        return
+    for note in found.notes:
+        typer.echo(f"note: {show.one_line(note)}", err=True)
+    typer.echo(
+        f"{found.source}: {found.rows:,} rows, {found.scored:,} scored, {found.unlabelled:,} without a label, "
+        f"{found.unanswered:,} without an answer"
+    )
+    if found.statuses:
+        typer.echo("without an answer: " + ", ".join(f"{status} {n:,}" for status, n in found.statuses.items()))
+    _print_groups(list(found.groups.items()))
+    if found.targets:
+        _print_groups(list(found.targets.items()))
+
+
+def _evaluate_training(run: Path, *, json: bool) -> None:
+    from mphil.model.product.held_out import evaluate_training
+
+    parts = evaluate_training(run)
+    metric = next(iter(parts.values())).metric
+    scores = {part: found.score for part, found in parts.items()}
+    if json:
+        found = {part: one.as_dict() for part, one in parts.items()}
+        show.as_json({"run": str(run), "metric": metric, "scores": scores, "parts": found})
+        return
+    lines = []
+    for part, one in parts.items():
+        shown = part.replace("_", "-")
+        lines += [(shown if name == "all" else f"  {name}", figures) for name, figures in one.groups.items()]
+    _print_groups(lines)
+
+
+def _print_groups(groups: list[tuple[str, Any]]) -> None:
+    """Groups of rows: how many, and the figures of each."""
+    header = list(groups[0][1])
+    rows = [
+        [name, *(f"{value:,}" if isinstance(value, int) else show.number(value) for value in figures.values())]
+        for name, figures in groups
+    ]
+    show.table(["", *(name.replace("_", " ") for name in header)], rows)
 
 
 def _is_trees(run: Path) -> bool:

@@ -82,7 +82,7 @@ def train(
     """Train on your own file and write a bundle to predict with, or train on a benchmark.
 
     A file is split; then a committee of networks, a random forest, extra trees and gradient boosting is trained and
-    written to OUT/bundle. To continue an interrupted training, give the same command again. A benchmark is scored on
+    written to OUT/bundle. An interrupted training is continued by `mphil resume OUT`. A benchmark is scored on
     all parts under both selection rules. Settings come from the method's defaults, then the preset, then the TOML file,
     then --set.
     """
@@ -177,37 +177,66 @@ def _members(method: str | None, members: int | None, *, fast: bool, baselines: 
 def _train_file(
     file: Path, wanted: dict[str, Any], out: Path | None, selection: str, *, members: int, baselines: bool, json: bool
 ) -> None:
-    from mphil.model.product import prepare, train_product
+    from mphil.model.product import prepare
     from mphil.model.product.defaults import METHOD
-    from mphil.nn.threads import usable_cores
-    from mphil.training.distributed import launched
     from mphil.training.place import check_free
 
-    if launched():
-        raise UsageError("several processes can share a benchmark; train on a file of your own with one process")
+    _check_alone()
     if out:
         check_free(out, wanted.get("method", {}).get("name", METHOD))
     prepared = prepare(wanted, selection=selection, members=members)
     config = prepared.config
     folder = out or Path("runs") / f"{file.name.partition('.')[0]}-{config.method.name}-s{config.seed}"
+    _carry_out(file.name, prepared, folder, {"members": members, "baselines": baselines}, json=json)
+
+
+def _check_alone() -> None:
+    from mphil.training.distributed import launched
+
+    if launched():
+        raise UsageError("several processes can share a benchmark; train on a file of your own with one process")
+
+
+def _carry_out(file: str, prepared: Any, folder: Path, told: dict[str, Any], *, json: bool) -> None:
+    from mphil.model.product import train_product
+    from mphil.nn.threads import usable_cores
+
     if not json:
         _print_data(file, prepared, folder)
     try:
-        product = train_product(prepared, folder, members=members, baselines=baselines, processes=usable_cores())
+        product = train_product(prepared, folder, **told, processes=usable_cores())
     except KeyboardInterrupt:
-        raise Stopped("stopped; everything so far is saved. Give the same command again to continue.") from None
+        raise Stopped(f"stopped; everything so far is saved. Continue with: mphil resume {folder}") from None
+    _tell(product, json=json)
+
+
+def _tell(product: Any, *, json: bool) -> None:
     if json:
         show.as_json(product.summary())
+    else:
+        _print_product(product)
+
+
+def _resume_file(folder: Path, *, json: bool) -> None:
+    """Continue a training on a file as it was begun; one that is finished shows what came out."""
+    from mphil.model.product import finished_product, prepare_again
+
+    _check_alone()
+    if product := finished_product(folder):
+        if not json:
+            typer.echo(f"{folder} is finished; there is nothing to continue")
+        _tell(product, json=json)
         return
-    _print_product(product)
+    prepared, told = prepare_again(folder)
+    _carry_out(prepared.data.split.provenance["file"], prepared, folder, told, json=json)
 
 
-def _print_data(file: Path, prepared: Any, folder: Path) -> None:
+def _print_data(file: str, prepared: Any, folder: Path) -> None:
     survey, issues, data = prepared.own.survey, prepared.own.survey.bad, prepared.data
     noun = "molecules" if prepared.own.column else "graphs"
     rows = "row" if len(issues) == 1 else "rows"
     aside = f"{len(issues):,} {rows} excluded ({folder / 'issues.csv'})" if issues else "no row excluded"
-    typer.echo(f"{file.name}: {survey.rows:,} rows, {len(data.store):,} {noun}; {aside}")
+    typer.echo(f"{file}: {survey.rows:,} rows, {len(data.store):,} {noun}; {aside}")
     for what in (*prepared.own.notes, *survey.assumed):
         typer.echo(f"note: {what}")
     sizes = " · ".join(f"{part.replace('_', '-')} {size:,}" for part, size in data.split.sizes.items())
@@ -240,7 +269,9 @@ def _print_product(product: Any) -> None:
         typer.echo(f"without {what}: {why}")
     typer.echo(f"bundle: {product.path}   card: {product.path / 'card.html'}")
     ways = ["predict {} " + ("GRAPHS" if product.bundle.config.molecules is None else "new.csv")]
-    if product.bundle.config.molecules is not None and product.run is not None:  # trees alone are not explained
+    if (
+        product.bundle.config.molecules is not None and product.bundle.config.has_network
+    ):  # trees alone are not explained
         ways += ["explain {} new.csv", "serve {}"]
     typer.echo("next: " + " · ".join(f"mphil {way.format(product.path)}" for way in ways))
 
@@ -272,18 +303,20 @@ def _data(file: Path | None, benchmark: str | None, told: dict[str, Any]) -> dic
 
 
 def resume(
-    run: Annotated[Path, typer.Argument(help="Folder of a run.")],
+    run: Annotated[Path, typer.Argument(help="Folder of a run, or of a training on a file.")],
     plugin: Plugins = None,
     json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
-    """Continue an interrupted run from its last checkpoint; the result is the same as without the interruption."""
+    """Continue an interrupted run from its last checkpoint; the result is the same as without the interruption.
+
+    A training on a file goes on with the settings that are recorded in its folder; the file must not have changed.
+    """
     from mphil.training.place import MARKER
     from mphil.training.run import stored_run
 
     if (run / MARKER).exists():
-        raise UsageError(
-            f"{run} holds a training on a file; give the same `mphil train FILE` command again to continue it"
-        )
+        _resume_file(run, json=json)
+        return
     settings, data = stored_run(run)
     _execute(settings, data, run, resume=True, json=json)
 

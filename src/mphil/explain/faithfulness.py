@@ -109,7 +109,7 @@ def measure(
         scores = node_scores(method, batch, by, seed=seed)
         _add_fidelity(sums, method, batch, scores, seed)
         if truth is not None:
-            sums.areas += node_areas(scores, batch.node_truth, batch.ptr)
+            sums.areas += node_areas(scores, batch["node_truth"], batch.ptr)
         advance(len(positions))
     return Faithfulness(
         graphs=sums.graphs,

@@ -220,11 +220,12 @@ def _effects(method: Method, store: GraphStore, graph: int, parts: Sequence[Subs
     for row, part in zip(kept[1:], parts, strict=True):
         row[torch.tensor(part.atoms)] = False
     # The whole molecule goes first: it says which class the others are asked about.
-    batch = keep_nodes(store.batch(torch.full((len(kept),), graph)), kept.flatten())
     device = next(method.parameters()).device
+    copies = store.batch(torch.full((len(kept),), graph)).to(device)
+    batch = keep_nodes(copies, kept.flatten().to(device))
     task = method.task
     with evaluating(method):
-        outputs = method.predict(batch.to(device))
+        outputs = method.predict(batch)
     if task.kind == "regression":
         numbers = predicted_numbers(outputs, task) if task.n_tasks == 1 else outputs.double().cpu()
         falls: list[float] = (numbers[0] - numbers[1:]).mean(1).tolist()

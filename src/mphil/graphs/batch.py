@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import sys
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
 from torch import Tensor
@@ -19,10 +19,8 @@ ABSENT = frozenset({"x", "edge_index", "edge_attr", "y"})
 """Attributes that are None, as in PyG, when a batch does not have them; others do not exist."""
 
 
-class Batch:
-    """Tensors by name. Layers of PyG take them as they are; `to_pyg` gives a `Data` to code that insists on one.
-
-    Attributes that are not listed are whatever was set, as in PyG.
+class Batch(Protocol):
+    """Graphs side by side, as methods and encoders see them: `GraphBatch` is one, and so is a batch of PyG.
 
     Attributes:
         x: (n_nodes, n_features) node features.
@@ -33,13 +31,35 @@ class Batch:
         ptr: (n_graphs + 1,) where the nodes of each graph begin.
         env: (n_graphs,) environment number, -1 = unknown.
         index: (n_graphs,) number of each graph in its dataset.
-        smiles: (n_graphs,) for molecules.
+        smiles: (n_graphs,) for molecules; ask `"smiles" in batch` first, and likewise for what follows.
         counts: (n_graphs, 2048) how often each neighbourhood of atoms occurs, for networks that take descriptors.
         descriptors: (n_graphs, 109) numbers of whole molecules, likewise.
         remembered: (n_graphs, d) an embedding that was computed before.
+    """
+
+    x: Tensor
+    edge_index: Tensor
+    edge_attr: Tensor | None
+    y: Tensor
+    batch: Tensor
+    ptr: Tensor
+    env: Tensor
+    index: Tensor
+    smiles: list[str]
+    counts: Tensor
+    descriptors: Tensor
+    remembered: Tensor
+
+    def __contains__(self, name: str, /) -> bool: ...
+
+
+class GraphBatch:
+    """Tensors by name. Layers of PyG take them as they are; `to_pyg` gives a `Data` to code that insists on one.
+
+    Further attributes are whatever was set, by name, as in PyG.
 
     Example:
-        >>> two = Batch(batch=torch.tensor([0, 0, 1]), ptr=torch.tensor([0, 2, 3]))
+        >>> two = GraphBatch(batch=torch.tensor([0, 0, 1]), ptr=torch.tensor([0, 2, 3]))
         >>> two.num_graphs, two.num_nodes, two.edge_attr, "edge_attr" in two
         (2, 3, None, False)
     """
@@ -60,14 +80,12 @@ class Batch:
     def __init__(self, **values: Any) -> None:
         self.__dict__.update({name: value for name, value in values.items() if value is not None})
 
-    def __getattr__(self, name: str) -> Any:
-        if name in ABSENT:
-            return None
-        raise AttributeError(f"the batch has no {name!r}; it has {', '.join(self.keys())}")
+    if not TYPE_CHECKING:  # a name that is not listed is a mistake
 
-    if TYPE_CHECKING:
-
-        def __setattr__(self, name: str, value: Any) -> None: ...
+        def __getattr__(self, name: str) -> None:
+            if name in ABSENT:
+                return None
+            raise AttributeError(f"the batch has no {name!r}; it has {', '.join(self.keys())}")
 
     def __getitem__(self, name: str) -> Any:
         return self.__dict__[name]
@@ -75,14 +93,14 @@ class Batch:
     def __setitem__(self, name: str, value: Any) -> None:
         self.__dict__[name] = value
 
-    def __contains__(self, name: str) -> bool:
+    def __contains__(self, name: str, /) -> bool:
         return self.__dict__.get(name) is not None
 
     def __repr__(self) -> str:
         shown = (
             f"{name}={list(value.shape) if isinstance(value, Tensor) else value!r}" for name, value in self._present()
         )
-        return f"Batch({', '.join(shown)})"
+        return f"GraphBatch({', '.join(shown)})"
 
     @property
     def num_graphs(self) -> int:
@@ -120,30 +138,30 @@ class Batch:
         """All attributes by name, in a dictionary of their own."""
         return dict(self.__dict__)
 
-    def update(self, values: Mapping[str, Any]) -> Batch:
+    def update(self, values: Mapping[str, Any]) -> GraphBatch:
         """Set several attributes."""
         self.__dict__.update(values)
         return self
 
-    def apply(self, function: Callable[[Tensor], Tensor]) -> Batch:
+    def apply(self, function: Callable[[Tensor], Tensor]) -> GraphBatch:
         """Replace each tensor by what the function makes of it."""
         for name, value in self.__dict__.items():
             if isinstance(value, Tensor):
                 self.__dict__[name] = function(value)
         return self
 
-    def to(self, device: torch.device | str | int, *, non_blocking: bool = False) -> Batch:
+    def to(self, device: torch.device | str | int, *, non_blocking: bool = False) -> GraphBatch:
         """Move all tensors to a device."""
         return self.apply(lambda tensor: tensor.to(device, non_blocking=non_blocking))
 
-    def cpu(self) -> Batch:
+    def cpu(self) -> GraphBatch:
         return self.to("cpu")
 
-    def clone(self) -> Batch:
+    def clone(self) -> GraphBatch:
         """A copy whose tensors are copies."""
         return copy.copy(self).apply(torch.clone)
 
-    def detach(self) -> Batch:
+    def detach(self) -> GraphBatch:
         """Cut all tensors off from the graph of gradients."""
         return self.apply(torch.Tensor.detach)
 
@@ -160,7 +178,7 @@ class Batch:
 def is_graph(value: object) -> bool:
     """Whether this is a graph as PyG has them, or a batch of ours; PyG is not imported to find out."""
     pyg = sys.modules.get("torch_geometric.data")
-    return isinstance(value, Batch) or (pyg is not None and isinstance(value, pyg.Data))
+    return isinstance(value, GraphBatch) or (pyg is not None and isinstance(value, pyg.Data))
 
 
 def _width(rows: Tensor | None) -> int:

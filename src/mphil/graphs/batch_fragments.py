@@ -17,12 +17,11 @@ def cut_edges(batch: Batch) -> Tensor:
     Raises:
         DataError: the batch has no SMILES.
     """
-    smiles = batch.get("smiles")
-    if smiles is None:
+    if "smiles" not in batch:
         raise DataError("fragments are cut from molecules, and this batch has no SMILES; use data made from SMILES")
     sizes, starts = batch.ptr.diff().tolist(), batch.ptr.tolist()
     cuts = [np.zeros((0, 2), np.int64)]
-    for text, size, start in zip(smiles, sizes, starts, strict=False):
+    for text, size, start in zip(batch.smiles, sizes, starts, strict=False):
         n_atoms, bonds = brics_bonds(text)
         if n_atoms == size:
             cuts.append(bonds.astype(np.int64) + start)

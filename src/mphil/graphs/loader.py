@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from mphil.errors import UsageError
-from mphil.graphs.store import Batch, GraphStore, pointer, ranges
+from mphil.graphs.store import GraphBatch, GraphStore, pointer, ranges
 
 
 def derive_seed(seed: int, stream: str, number: int = 0) -> int:
@@ -87,11 +87,11 @@ class Loader:
         """Batches in an epoch."""
         return -(-len(self.graphs) // self.batch_size)
 
-    def __iter__(self) -> Iterator[Batch]:
+    def __iter__(self) -> Iterator[GraphBatch]:
         """All batches in stored order."""
         return self._batches(self.graphs, self.batch_size, start=0)
 
-    def epoch(self, seed: int, epoch: int, start: int = 0) -> Iterator[Batch]:
+    def epoch(self, seed: int, epoch: int, start: int = 0) -> Iterator[GraphBatch]:
         """The batches of an epoch in its order, from batch number `start` on."""
         if not self.env_per_batch:
             return self._batches(self.graphs[epoch_order(len(self.graphs), seed, epoch)], self.batch_size, start)
@@ -99,13 +99,13 @@ class Loader:
         order = grouped_order(self.store.env[self.graphs], groups, size, len(self), seed, epoch)
         return self._batches(self.graphs[order], groups * size, start)
 
-    def _batches(self, order: Tensor, size: int, start: int) -> Iterator[Batch]:
+    def _batches(self, order: Tensor, size: int, start: int) -> Iterator[GraphBatch]:
         firsts, (mine, step) = range(0, len(order), size)[start:], self.share
         graphs = (order[first : first + size][mine::step] for first in firsts)
         return (self.store.batch(chosen).to(self.device) for chosen in graphs)
 
 
-def drop_edges(batch: Batch, largest: float, generator: torch.Generator, untouched: float = 0.5) -> Batch:
+def drop_edges(batch: GraphBatch, largest: float, generator: torch.Generator, untouched: float = 0.5) -> GraphBatch:
     """Remove random edges; both directions of an edge stay or go together.
 
     Each graph keeps all of its edges with probability `untouched`. Otherwise it draws a rate from [0, largest], and
@@ -135,7 +135,7 @@ def drop_edges(batch: Batch, largest: float, generator: torch.Generator, untouch
     return dropped
 
 
-def add_distractors(batch: Batch, share: float, generator: torch.Generator) -> Batch:
+def add_distractors(batch: GraphBatch, share: float, generator: torch.Generator) -> GraphBatch:
     """Put a scrambled graph beside some of the graphs, as a component of its own.
 
     A class that is a part of the graph is the same whatever stands beside it. A prototype that also matches scrambled
@@ -178,7 +178,7 @@ def add_distractors(batch: Batch, share: float, generator: torch.Generator) -> B
     return larger
 
 
-def _scramble(batch: Batch, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+def _scramble(batch: GraphBatch, generator: torch.Generator) -> tuple[Tensor, Tensor]:
     """Pair the ends of the edges of each graph anew, the end with the lower number with one with the higher number.
 
     That keeps the degrees; then self-loops and double edges go. 70 % of the graphs lose more: they draw a rate from

@@ -16,13 +16,13 @@ from torch import Tensor
 
 from mphil.errors import DataError, IntegrityError
 from mphil.files import replace_folder
-from mphil.graphs.batch import Batch, join_edges, join_labels, join_rows
+from mphil.graphs.batch import Batch, GraphBatch, join_edges, join_labels, join_rows
 from mphil.graphs.features import Features, Strings
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
 
-__all__ = ["Batch", "GraphStore", "pointer", "ranges"]
+__all__ = ["Batch", "GraphBatch", "GraphStore", "pointer", "ranges"]
 
 FORMAT = 1
 T = TypeVar("T")
@@ -144,7 +144,7 @@ class GraphStore:
             smiles=None if self.smiles is None else [self.smiles[i] for i in graphs.tolist()],
         )
 
-    def batch(self, graphs: Tensor, extras: bool = False) -> Batch:
+    def batch(self, graphs: Tensor, extras: bool = False) -> GraphBatch:
         """The graphs at these positions as one batch; `extras` adds all extra tensors as attributes."""
         nodes, node_counts = ranges(self.node_ptr, graphs)
         edges, edge_counts = ranges(self.edge_ptr, graphs)
@@ -152,7 +152,7 @@ class GraphStore:
         edge_index = self.edge_index[:, edges].long() + ptr[:-1].repeat_interleave(edge_counts)
         x = self.x[nodes]
         edge_attr = None if self.edge_attr is None else self.edge_attr[edges]
-        batch = Batch(
+        batch = GraphBatch(
             x=x if x.is_floating_point() else x.long(),
             edge_index=edge_index,
             edge_attr=edge_attr if edge_attr is None or edge_attr.is_floating_point() else edge_attr.long(),

@@ -149,7 +149,7 @@ def describe_sphere(method: Method, data: Benchmark) -> Cloud:
 def atom_truth(data: Benchmark) -> list[np.ndarray]:
     """For every molecule of the OOD test part, 1 for the atoms that decide its label."""
     batch = data.store.batch(data.split.ood_test, extras=True)
-    return np.split(batch.node_truth.numpy().astype(float), batch.ptr[1:-1].numpy())
+    return np.split(batch["node_truth"].numpy().astype(float), batch.ptr[1:-1].numpy())
 
 
 def atom_importance(method: Method, data: Benchmark) -> list[np.ndarray]:

@@ -13,7 +13,7 @@ from torch.nn import functional as F
 from mphil.config import EncoderConfig
 from mphil.errors import UsageError
 from mphil.graphs.features import Features
-from mphil.graphs.store import Batch, pointer
+from mphil.graphs.store import Batch, GraphBatch, pointer
 from mphil.methods.base import Losses, Parts, Progress, register
 from mphil.methods.erm import ERM
 from mphil.nn.losses import entry_losses, labelled, masked_mean, soft_entry_losses
@@ -171,7 +171,7 @@ class Graphons:
         used = torch.unique(ends)  # node k of graph g is number g * K + k, so these are graph after graph
         position = torch.searchsorted(used, ends)
         drawn, owner = torch.unique(used // size, return_inverse=True)
-        batch = Batch(
+        batch = GraphBatch(
             x=self._node_features(used % size, recipe.of(drawn[owner])),
             edge_index=torch.cat([position, position.flip(0)], dim=1),
             edge_attr=self._edge_features(recipe.of(graph)),
@@ -287,7 +287,7 @@ def labels(batch: Batch) -> Tensor:
 def join(batch: Batch, more: Batch) -> Batch:
     """The graphs of both, one after the other, without labels."""
     nodes, graphs = len(batch.batch), batch.ptr.numel() - 1
-    return Batch(
+    return GraphBatch(
         x=torch.cat([batch.x, more.x.to(batch.x.dtype)]),
         edge_index=torch.cat([batch.edge_index, more.edge_index + nodes], dim=1),
         edge_attr=None

@@ -164,7 +164,8 @@ def top_nodes(scores: Tensor, batch: Batch, slots: int) -> Tensor:
     """(B, slots) numbers, from 1 on and counted inside each graph, of the nodes with the highest (N,) scores; 0 = none.
 
     Example:
-        >>> two = Batch(batch=torch.tensor([0, 0, 0, 1]), ptr=torch.tensor([0, 3, 4]))
+        >>> from mphil.graphs.batch import GraphBatch
+        >>> two = GraphBatch(batch=torch.tensor([0, 0, 0, 1]), ptr=torch.tensor([0, 3, 4]))
         >>> top_nodes(torch.tensor([0.1, 0.9, 0.5, 0.3]), two, 2).tolist()
         [[2, 3], [1, 0]]
     """

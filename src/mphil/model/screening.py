@@ -160,7 +160,7 @@ def _screen(
         workers = cores() if len(beginning) > 1 else 0
     recoded = 0
     with nullcontext(workers) if isinstance(workers, WorkerPool) else WorkerPool(workers) as pool:
-        for piece, work in _read_ahead(predictor, pool, chain(beginning, pieces)):
+        for piece, work in read_ahead(predictor, pool, chain(beginning, pieces)):
             answers = _answer(predictor, piece, work)
             writer.write(piece.columns, list(answers.columns().values()))
             summary.add(answers)
@@ -170,7 +170,7 @@ def _screen(
     return recoded
 
 
-def _read_ahead(predictor: Predictor, pool: WorkerPool, pieces: Iterator[Piece]) -> Iterator[tuple[Piece, Work]]:
+def read_ahead(predictor: Predictor, pool: WorkerPool, pieces: Iterator[Piece]) -> Iterator[tuple[Piece, Work]]:
     """Every piece in order, with the next ones being read already."""
     options = predictor.reading
     waiting: deque[tuple[Piece, Work]] = deque()

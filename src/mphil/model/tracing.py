@@ -18,7 +18,7 @@ from torch.export import Dim, ExportedProgram
 
 from mphil.config import EncoderConfig
 from mphil.errors import UsageError
-from mphil.graphs.store import Batch
+from mphil.graphs.store import Batch, GraphBatch
 from mphil.methods.base import Method
 from mphil.model.predictor.asking import implements, remembering
 
@@ -104,22 +104,6 @@ def as_onnx(program: ExportedProgram, inputs: Sequence[str], outputs: Sequence[s
     return data, ask
 
 
-class TracedBatch:
-    """A batch as methods see it, in a form that can be traced."""
-
-    def __init__(self, **tensors: Tensor | None) -> None:
-        self.__dict__.update(tensors)
-
-    def __contains__(self, name: str) -> bool:
-        return name in self.__dict__
-
-    def __getitem__(self, name: str) -> Any:
-        return getattr(self, name)
-
-    def get(self, name: str, default: Any = None) -> Any:
-        return getattr(self, name, default)
-
-
 class TensorModel(nn.Module):
     """A method as a function of plain tensors, in evaluation mode.
 
@@ -159,13 +143,13 @@ class TensorModel(nn.Module):
         """
         borders = ptr.new_zeros(x.shape[0] + 1).index_add(0, ptr[1:], torch.ones_like(ptr[1:]))
         owner = borders.cumsum(0)[:-1]
-        batch: Any = TracedBatch(x=x, edge_index=edge_index, edge_attr=edge_attr, ptr=ptr, batch=owner)
+        batch = GraphBatch(x=x, edge_index=edge_index, edge_attr=edge_attr, ptr=ptr, batch=owner)
         logits = self.method.predict(batch)
         return (logits, self.method.embed(batch)) if "embedding" in self.outputs else (logits,)
 
     def arguments(self, batch: Batch) -> tuple[Tensor, ...]:
         """The inputs, in order, from a batch."""
-        return tuple(batch[name] for name in self.inputs)
+        return tuple(getattr(batch, name) for name in self.inputs)
 
 
 def trace(model: TensorModel, example: Batch) -> ExportedProgram:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import softshrink
 
-from mphil.graphs.store import Batch, pointer, ranges
+from mphil.graphs.store import Batch, GraphBatch, pointer, ranges
 from mphil.nn.readout import readout
 
 MOST_ROWS = 2**15
@@ -96,7 +96,7 @@ def _copies(batch: Batch, centres: Tensor, edge_ptr: Tensor) -> Copies:
     centre = torch.zeros_like(node, dtype=torch.bool)
     centre[centres + moved] = True
     hidden = widened(centre, edge_index)
-    copies = Batch(
+    copies = GraphBatch(
         x=batch.x[node],
         edge_index=edge_index,
         edge_attr=None if batch.edge_attr is None else batch.edge_attr[edge],

@@ -63,7 +63,19 @@ class Threshold:
         return float((bound == ">") != self.below) if decided else float("nan")
 
     def __str__(self) -> str:
-        return f"{'<=' if self.below else '>='} {self.value:g}"
+        short = f"{self.value:g}"
+        return f"{'<=' if self.below else '>='} {short if float(short) == self.value else repr(self.value)}"
+
+    @classmethod
+    def parse(cls, text: str) -> Threshold:
+        """The threshold that is written so.
+
+        Example:
+            >>> Threshold.parse(str(Threshold(6.1234567, below=True)))
+            Threshold(value=6.1234567, below=True)
+        """
+        sign, value = text.split()
+        return cls(float(value), sign == "<=")
 
 
 Wanted = Literal["", "classification", "regression"]
@@ -127,6 +139,45 @@ def read_cells(
     if target.kind == "binary":
         target = replace(target, classes=_spelled(normal, counts, measured))
     return target, tuple(notes)
+
+
+def read_known(name: str, column: Coded, classes: Sequence[str], threshold: Threshold | None = None) -> Target:
+    """Labels of a column whose classes are known already, because a model was trained on them.
+
+    Args:
+        name: of the column.
+        column: (n,) its cells, without blanks around them.
+        classes: that the model knows, in its order; none of a regression.
+        threshold: that made classes of a measurement.
+
+    Returns:
+        The labels; `strange` are the cells that are none of the classes, or no number.
+
+    Raises:
+        DataError: a measurement was expected, and this is none.
+
+    Example:
+        >>> cells = Coded()
+        >>> cells.extend(["Yes", "n.d.", "maybe", "0"])
+        >>> read_known("active", cells, ("no", "yes")).y.tolist()
+        [1.0, nan, nan, 0.0]
+    """
+    present = [text for text in column.texts if not is_missing(text)]
+    mark = decimal_mark(present)
+    measured = {text: found for text in present if (found := read_measured(text, mark)) is not None}
+    if present and (threshold or not classes):
+        return read_cells(name, column, threshold, "" if threshold else "regression")[0]
+    number = {_key(normal_label(word)): float(label) for label, word in enumerate(classes)}
+    lookup = np.full(len(column.texts) + 1, np.nan)
+    for text, code in column.texts.items():
+        plain = repr(measured[text].value) if text in measured and not measured[text].bound else text
+        lookup[code] = next(
+            (number[key] for one in (text, plain) if (key := _key(normal_label(one))) in number), np.nan
+        )
+    codes = column.array()
+    unknown = np.isnan(lookup) & np.array([*(not is_missing(text) for text in column.texts), False])
+    strange = tuple(np.flatnonzero(unknown[codes]).tolist())
+    return Target(name, "binary" if len(classes) == 2 else "multiclass", tuple(classes), lookup[codes], strange)
 
 
 def _as_measured(name: str, column: Coded, measured: Mapping[str, Measured]) -> Target:

@@ -12,7 +12,7 @@ from torch import Tensor
 from mphil.config import EncoderConfig
 from mphil.errors import UsageError
 from mphil.graphs.features import Features
-from mphil.graphs.store import Batch, GraphStore
+from mphil.graphs.store import Batch, GraphBatch, GraphStore
 from mphil.methods.base import Losses, Method, Parts, Progress
 from mphil.tables.from_smiles import molecule_store
 from mphil.task import Kind, Task
@@ -70,7 +70,7 @@ def random_graphs(
         pairs = pairs[:, pairs[0] != pairs[1]]
         attr = random_features(edge, pairs.shape[1], generator)
         graphs.append(
-            Batch(
+            GraphBatch(
                 x=random_features(node, n, generator),
                 edge_index=torch.cat([pairs, pairs.flip(0)], dim=1),
                 edge_attr=None if attr is None else torch.cat([attr, attr]),
@@ -100,7 +100,7 @@ def random_features(features: Features, rows: int, generator: torch.Generator) -
     return torch.stack([torch.randint(0, size, (rows,), generator=generator) for size in features.sizes], dim=1)
 
 
-def to_dtype(batch: Batch, dtype: torch.dtype) -> Batch:
+def to_dtype(batch: GraphBatch, dtype: torch.dtype) -> GraphBatch:
     """A copy of the batch with all its floating-point tensors in another precision."""
     return batch.clone().apply(lambda tensor: tensor.to(dtype) if tensor.is_floating_point() else tensor)
 
@@ -180,7 +180,7 @@ class Trial:
         torch.manual_seed(self.seed + other_weights)
         return self.cls(self.task, self.encoder, **self.args)
 
-    def batch(self, graphs: Tensor | None = None, **replaced: Tensor) -> Batch:
+    def batch(self, graphs: Tensor | None = None, **replaced: Tensor) -> GraphBatch:
         """All graphs, or some of them, as a batch; keywords replace its tensors."""
         batch = self.graphs.batch(torch.arange(len(self.graphs)) if graphs is None else graphs)
         batch.update(replaced)

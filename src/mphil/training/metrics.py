@@ -19,7 +19,7 @@ from mphil.benchmarks.base import Benchmark
 from mphil.errors import DataError, UnknownName, UsageError
 from mphil.graphs.loader import Loader
 from mphil.graphs.split import PARTS, Part
-from mphil.graphs.store import Batch
+from mphil.graphs.store import Batch, GraphBatch
 from mphil.methods.base import Method, evaluating
 from mphil.task import Kind, Task, as_labels
 
@@ -232,14 +232,14 @@ def _check(outputs: Vector, labels: Vector, task: Task) -> None:
         raise DataError(f"the model gives NaN for row {row}, output {column}; train again with a smaller learning rate")
 
 
-def gather(method: Method, batches: Iterable[Batch], output: Callable[[Batch], Tensor]) -> Tensor:
+def gather(method: Method, batches: Iterable[GraphBatch], output: Callable[[Batch], Tensor]) -> Tensor:
     """Apply `output` to every batch in evaluation mode and join the results on the CPU."""
     device = next(method.parameters()).device
     with evaluating(method):
         return torch.cat([output(batch.to(device)).cpu() for batch in batches])
 
 
-def predict_logits(method: Method, batches: Iterable[Batch]) -> Tensor:
+def predict_logits(method: Method, batches: Iterable[GraphBatch]) -> Tensor:
     """(n_graphs, n_outputs) logits, in the order of the batches."""
     return gather(method, batches, method.predict)
 

@@ -20,7 +20,7 @@ from mphil.config import SelectionRule, TrainConfig
 from mphil.errors import DataError
 from mphil.graphs.loader import Loader, add_distractors, derive_seed, drop_edges
 from mphil.graphs.split import PARTS, TESTS, Part
-from mphil.graphs.store import Batch
+from mphil.graphs.store import GraphBatch
 from mphil.methods.base import Method, Parts, Progress
 from mphil.nn import world
 from mphil.nn.threads import loop_threads, one_thread, shared_loops
@@ -209,7 +209,7 @@ class Trainer:
             batch % self.config.accumulate == 0 or batch == len(self.loader) or at.step + 1 == self.progress.total_steps
         )
 
-    def _train_step(self, batch: Batch, due: bool) -> dict[str, float]:
+    def _train_step(self, batch: GraphBatch, due: bool) -> dict[str, float]:
         """Add the gradients of a batch and, if a step is due, move the parameters; returns the terms of the loss."""
         if self.config.edge_drop:
             seed = derive_seed(self._stage_seed(), _of_rank("edges"), self.at.step)
@@ -307,7 +307,7 @@ class Trainer:
             order = self.loader.epoch(derive_seed(self.seed, "renormalise"), 0)
             renormalise(self.method, self._with_distractors(islice(order, BATCHES)))
 
-    def _with_distractors(self, batches: Iterable[Batch]) -> Iterator[Batch]:
+    def _with_distractors(self, batches: Iterable[GraphBatch]) -> Iterator[GraphBatch]:
         """Statistics of graphs alone would be far from those that the weights were trained with.
 
         Dropped edges shift them less, and are left out, as the numerics have always had it.

@@ -6,7 +6,9 @@ from rdkit import Chem
 
 from mphil.chem import batch as batch_module
 from mphil.chem.batch import ARRAYS, ReadBatch, join, read_batch, read_rows, texts
+from mphil.chem.parse import parse_smiles, standardise
 from mphil.chem.row_issue import RowIssue
+from mphil.chem.schema import featurize
 from mphil.chem.worker import answer, receive, send
 from mphil.testing.trial import MOLECULES
 
@@ -120,6 +122,26 @@ class TestMolecules:
         assert (found.arrays["fingerprint"] == found.arrays["fingerprint"][0]).all()
         assert found.arrays["fingerprint"].shape == (3, 256)
         assert [(issue.row, issue.status) for issue in found.issues] == [(1, "whitespace")]
+
+    @pytest.mark.parametrize(
+        "row",
+        [
+            "O=C([O-])CC[C-]1C2=C3C4=C1[Fe+2]3421567C2=C1[C-]5C6=C27",  # hybridisation around the metal
+            "N[C@@H](C)C(=O)O",  # tags of chiral atoms, which go by the order of their bonds
+        ],
+    )
+    def test_other_atoms_in_the_order_of_the_spelling_are_not_enough(self, row):
+        found = read_batch([row], **WHOLE, standardised=True)
+        spelled = texts(found.arrays, "canonical")
+        again = read_batch(spelled, **WHOLE, standardised=True).arrays
+        for name in {*again} - {"changed"}:
+            np.testing.assert_array_equal(found.arrays[name], again[name])
+        mol, _ = standardise(parse_smiles(row))
+        assert Chem.MolToSmiles(mol) == spelled[0]
+        order = mol.GetPropsAsDict(includePrivate=True, includeComputed=True)["_smilesAtomOutputOrder"]
+        moved = featurize([Chem.RenumberAtoms(mol, list(order))])
+        assert moved.x[:, 0].tolist() == found.arrays["x"][:, 0].tolist()
+        assert (moved.x != found.arrays["x"]).any()
 
     def test_a_spelling_that_cannot_be_read_again_is_an_issue_of_its_row(self, monkeypatch):
         true = batch_module.MolToSmiles

@@ -96,8 +96,8 @@ class TestTrain:
         assert found["result"]["config"]["benchmark"]["args"]["split"] == "random"
         assert read_bundle(found["bundle"]).config.seed == 3
         assert call("evaluate", "runs/assay-erm-s3/erm").code == 0
-        for folder in ("runs/assay-erm-s3", "runs/assay-erm-s3/bundle"):
-            assert "`mphil evaluate` takes the run runs/assay-erm-s3/erm" in call("evaluate", folder).err
+        assert call("evaluate", "runs/assay-erm-s3").code == 0
+        assert "the folder that the training wrote" in call("evaluate", "runs/assay-erm-s3/bundle").err
 
     def test_graphs(self, tmp_path):
         random_graphs(TASKS["multiclass"], n_nodes=[3 + n % 9 for n in range(80)]).save(tmp_path / "graphs")

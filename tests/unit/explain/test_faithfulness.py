@@ -14,7 +14,7 @@ from mphil.config import EncoderConfig
 from mphil.errors import DataError
 from mphil.explain.faithfulness import important_nodes, measure, node_areas
 from mphil.graphs.features import Features
-from mphil.graphs.store import Batch, GraphStore, pointer
+from mphil.graphs.store import GraphBatch, GraphStore, pointer
 from mphil.methods.base import Method
 from mphil.task import Task
 
@@ -31,11 +31,11 @@ class KeySeeker(Method):
         super().__init__(Task("binary", 1, "accuracy"), EncoderConfig(width=2))
         self.sees = torch.nn.Parameter(torch.tensor(sees))
 
-    def predict(self, batch: Batch) -> Tensor:
+    def predict(self, batch: GraphBatch) -> Tensor:
         keys = torch.zeros(batch.ptr.numel() - 1).index_add(0, batch.batch, batch.x[:, 0])
         return torch.where(keys > 0, 3.0, -3.0).unsqueeze(1)
 
-    def node_importance(self, batch: Batch) -> Tensor:
+    def node_importance(self, batch: GraphBatch) -> Tensor:
         return self.sees * batch.x[:, 0]
 
 
@@ -111,7 +111,7 @@ def test_batches_do_not_matter():
 @given(st.lists(st.integers(1, 9), min_size=1, max_size=4), st.sampled_from([0.1, 0.5, 0.75, 0.9]), st.integers(0, 99))
 def test_important_nodes_are_the_best_share(sizes, sparsity, seed):
     ptr = pointer(torch.tensor(sizes))
-    batch = Batch(ptr=ptr, batch=torch.arange(len(sizes)).repeat_interleave(torch.tensor(sizes)))
+    batch = GraphBatch(ptr=ptr, batch=torch.arange(len(sizes)).repeat_interleave(torch.tensor(sizes)))
     batch.index = torch.arange(len(sizes))
     scores = torch.rand(int(ptr[-1]), generator=torch.Generator().manual_seed(seed)) * 1e-6
     chosen = important_nodes(scores, batch, sparsity, seed)

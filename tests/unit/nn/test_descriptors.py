@@ -14,7 +14,7 @@ import mphil
 from mphil.chem import describe
 from mphil.chem.parse import parse_smiles
 from mphil.errors import UsageError
-from mphil.graphs.store import DERIVED, Batch, GraphStore
+from mphil.graphs.store import DERIVED, GraphBatch, GraphStore
 from mphil.methods import Progress, build_method
 from mphil.methods.base import Parts
 from mphil.nn import descriptors
@@ -36,7 +36,9 @@ def store():
 
 
 def batch_of(counts, numbers):
-    return Batch(counts=torch.tensor(counts, dtype=torch.uint8), descriptors=torch.tensor(numbers, dtype=torch.float32))
+    return GraphBatch(
+        counts=torch.tensor(counts, dtype=torch.uint8), descriptors=torch.tensor(numbers, dtype=torch.float32)
+    )
 
 
 def test_sizes_are_those_of_the_features_of_trees():

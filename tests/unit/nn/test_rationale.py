@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from mphil.config import EncoderConfig
 from mphil.errors import UsageError
-from mphil.graphs.store import Batch
+from mphil.graphs.store import GraphBatch
 from mphil.nn.encoders import build_encoder
 from mphil.nn.fast.normalise import normalise_by_group
 from mphil.nn.rationale import (
@@ -32,10 +32,10 @@ from tests.unit.methods.stepping import same, written_gap
 WIDTH = 3
 
 
-def joined(edges: list[tuple[int, int]], n_nodes: list[int]) -> Batch:
+def joined(edges: list[tuple[int, int]], n_nodes: list[int]) -> GraphBatch:
     """A batch with these directed edges between nodes numbered through."""
     counts = torch.tensor(n_nodes)
-    return Batch(
+    return GraphBatch(
         x=torch.ones(int(counts.sum()), 1),
         edge_index=torch.tensor(edges, dtype=torch.long).view(-1, 2).T,
         batch=torch.arange(len(n_nodes)).repeat_interleave(counts),
@@ -43,7 +43,7 @@ def joined(edges: list[tuple[int, int]], n_nodes: list[int]) -> Batch:
     )
 
 
-def features(batch: Batch, seed: int = 0) -> torch.Tensor:
+def features(batch: GraphBatch, seed: int = 0) -> torch.Tensor:
     torch.manual_seed(seed)
     return torch.randn(batch.batch.numel(), WIDTH, dtype=torch.float64)
 

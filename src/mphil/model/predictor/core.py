@@ -262,6 +262,11 @@ class Predictor:
         Raises:
             UsageError: the graphs carry other features.
         """
+        self.check_graphs(store)
+        return self._judge(store, advance)
+
+    def check_graphs(self, store: GraphStore) -> None:
+        """Refuse graphs that carry other features than those of training."""
         wanted = self.bundle.config.encoder
         for level, mine, theirs in (
             ("node", wanted.node, store.node_features),
@@ -274,7 +279,6 @@ class Predictor:
                     f"the {level} features of these graphs are {theirs.kind} of sizes {theirs.sizes}, "
                     f"the model was trained on {mine.kind} of sizes {mine.sizes}"
                 )
-        return self._judge(store, advance)
 
     def network(self, store: GraphStore, advance: Advance = lambda done: None) -> Outputs:
         """What the network says about graphs, of a committee the first one; `advance` is told how many are done.
@@ -322,6 +326,31 @@ class Predictor:
     def _batches(self, store: GraphStore) -> Loader:
         return Loader(store, torch.arange(len(store)), self.batch_size, self.device)
 
+    def examine(
+        self,
+        store: GraphStore,
+        advance: Advance = lambda done: None,
+        similarity: Floats | None = None,
+        features: MoleculeFeatures | None = None,
+    ) -> tuple[Numbers, Outputs, Floats]:
+        """What the model says of graphs before any calibration, and how far from training they are.
+
+        Args:
+            store: the graphs.
+            advance: told how many more are done.
+            similarity: of molecules, to the nearest of training.
+            features: of molecules, for trees; made from the spellings when absent.
+
+        Returns:
+            the places of the k graphs for which the outputs are finite, these outputs, and their (k,) distances.
+        """
+        outputs = self.outputs(store, advance, features)
+        kept = np.flatnonzero(np.isfinite(outputs.logits).all(1) & np.isfinite(outputs.embedding).all(1))
+        sound = outputs.take(kept)
+        alike = None if similarity is None else similarity[kept]
+        bundle = self.bundle
+        return kept, sound, distance(bundle.trust.score, sound, bundle.references, bundle.config.task, alike)
+
     def _judge(
         self,
         store: GraphStore,
@@ -331,13 +360,8 @@ class Predictor:
     ) -> Predictions:
         """Answers about graphs, none of which is refused beforehand; `similarity` is to their nearest in training."""
         config, trust = self.bundle.config, self.bundle.trust
-        outputs = self.outputs(store, advance, features)
-        finite = np.isfinite(outputs.logits).all(1) & np.isfinite(outputs.embedding).all(1)
-        kept = np.flatnonzero(finite)
-        sound = outputs.take(kept)
+        kept, sound, score = self.examine(store, advance, similarity, features)
         probability = trust.calibration.apply(sound.logits)
-        alike = None if similarity is None else similarity[kept]
-        score = distance(trust.score, sound, self.bundle.references, config.task, alike)
         if config.task.kind == "regression":
             return self._measured(sound, score).spread(kept, len(store), *NOT_FINITE)
         several = config.task.kind == "multiclass"

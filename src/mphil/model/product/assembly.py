@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -36,6 +36,7 @@ from mphil.tables.targets import Threshold
 from mphil.task import Task
 from mphil.training.plugged import model_plugins
 from mphil.training.run import Run
+from mphil.training.settings import Wanted
 from mphil.trust.calibration import Calibration
 from mphil.trust.neighbours import most_similar
 
@@ -52,12 +53,16 @@ class Prepared:
         data: the graphs and their split.
         config: the full settings of the run.
         rule: the part that will choose the epoch.
+        wanted: what the user set, of which the settings are made.
+        files: those that were read, each with its SHA-256.
     """
 
     own: OwnData
     data: Benchmark
     config: RunConfig
     rule: SelectionRule
+    wanted: Wanted = field(default_factory=dict)
+    files: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def fingerprints(self) -> NDArray[np.uint8] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,11 +15,11 @@ from numpy.typing import NDArray
 from mphil.benchmarks.base import Benchmark
 from mphil.benchmarks.own_data import OwnData, own_data, read_own_data, table_arguments
 from mphil.config import NamedArgs, RunConfig, SelectionRule, check_arguments
-from mphil.errors import DataError, UnknownName
+from mphil.errors import DataError, UnknownName, UsageError
 from mphil.files import write_text
 from mphil.graphs.split import Part
 from mphil.methods.base import METHODS, build_method, resolve_hyperparameters
-from mphil.model.bundle import Bundle, write_bundle
+from mphil.model.bundle import Bundle, read_bundle, write_bundle
 from mphil.model.committee.trees import TREE_KINDS
 from mphil.model.product.assembly import Prepared, assemble, with_facts
 from mphil.model.product.defaults import ARGUMENTS, ENCODER, METHOD, default_start, train_defaults
@@ -33,11 +34,13 @@ from mphil.model.product.members import (
 )
 from mphil.model.product.tree_runs import check_tree_settings, forest_scores, tree_config
 from mphil.progress import row_bar
+from mphil.tables.assign import is_file
 from mphil.tables.write import csv_text, issue_table
 from mphil.training.metrics import score
-from mphil.training.place import held
+from mphil.training.place import check_sources, digest_of, held, read_record
+from mphil.training.plugged import check_plugins
 from mphil.training.recipe import check_start
-from mphil.training.run import Run, execute
+from mphil.training.run import Run, execute, read_run_plugins
 from mphil.training.settings import Wanted, merge, resolve
 from mphil.training.trainable import check_needs, check_trainable
 from mphil.training.trainer import RULES
@@ -74,7 +77,7 @@ class Product:
     Attributes:
         folder: where everything is: the bundle, the runs, the rows that were excluded.
         bundle: the bundle as it was written.
-        run: the run of the method; None when trees answer alone.
+        run: the run of the method; None when trees answer alone, or when it was finished before.
     """
 
     folder: Path
@@ -89,6 +92,7 @@ class Product:
     def summary(self) -> dict[str, Any]:
         """What came out, for machines."""
         config, metrics = self.bundle.config, self.bundle.metrics
+        result = self.folder / config.method.name / "result.json"
         return {
             "folder": str(self.folder),
             "bundle": str(self.path),
@@ -97,7 +101,7 @@ class Product:
             "data": config.data,
             **{name: metrics[name] for name in ("metric", "scores", "selection", "epoch", "left_out")},
             "committee": metrics.get("committee"),
-            "result": None if self.run is None else self.run.result,
+            "result": json.loads(result.read_bytes()) if config.has_network else None,
         }
 
 
@@ -112,11 +116,11 @@ def prepare(wanted: Wanted, *, selection: str = "", members: int = 0) -> Prepare
     kind = dict(wanted.get("method", {})).get("name", METHOD)
     if kind in TREE_KINDS:
         check_tree_settings(wanted)
-    given = dict(wanted.get("benchmark", {}))
-    given.pop("name", None)
-    args = check_arguments(own_data, given, "benchmark own-data")
+    args = file_arguments(wanted)
     described = bool(members) or kind in TREE_KINDS or bool(wanted.get("method", {}).get("descriptors"))
     own = read_own_data(**table_arguments(args), features=described)
+    sources = [args["path"], args["test"], args["split"] if is_file(args["split"]) else ""]
+    files = {name: digest_of(Path(name)) for name in sources if name}
     # What only names rows does not make another training, and what nobody asked for is not recorded.
     recorded = {name: value for name, value in args.items() if name != "id" and (name != "sheet" or value)}
     data = with_facts(replace(own.benchmark, name="own-data", args=recorded), own)
@@ -126,7 +130,7 @@ def prepare(wanted: Wanted, *, selection: str = "", members: int = 0) -> Prepare
     layers: list[Wanted] = [{"encoder": ENCODER, "method": method}, rest]
     if kind in TREE_KINDS:
         config, _ = tree_config(merge(layers), data)
-        return Prepared(own, data, config, rule)
+        return Prepared(own, data, config, rule, wanted, files)
     config = by_recipe(layers, data, rule)
     check_trainable(data, config.train)
     check_needs(METHODS[config.method.name], data)
@@ -134,7 +138,44 @@ def prepare(wanted: Wanted, *, selection: str = "", members: int = 0) -> Prepare
         with torch.device("meta"):
             network = build_method(config.method.name, data.task, config.encoder, config.method.args)
         check_start(network, config.encoder, config.train.start)
-    return Prepared(own, data, config, rule)
+    return Prepared(own, data, config, rule, wanted, files)
+
+
+def finished_product(out: Path) -> Product | None:
+    """What a training left in its folder; None if it was interrupted.
+
+    Raises:
+        IntegrityError: the record of the training, or the bundle, is damaged.
+    """
+    if not read_record(out).get("finished"):
+        return None
+    return Product(out, read_bundle(out / BUNDLE), None)
+
+
+def prepare_again(out: Path) -> tuple[Prepared, dict[str, Any]]:
+    """The file and the settings of an interrupted training, and the keyword arguments that `train_product` had.
+
+    Args:
+        out: the folder of the training.
+
+    Raises:
+        UsageError: an older version recorded too little, or a plug-in is not loaded.
+        DataError: a file that was read is gone.
+        IntegrityError: one has changed, or the record is damaged.
+    """
+    record = read_record(out)
+    if "wanted" not in record:
+        raise UsageError(f"{out} does not say how it was made; give its `mphil train FILE` command again")
+    check_sources(out, record["files"], "train into another --out")
+    check_plugins(str(out), read_run_plugins(out / record["method"]))
+    prepared = prepare(record["wanted"], selection=record["selection"], members=record["members"])
+    return prepared, {name: record[name] for name in ("members", "baselines")}
+
+
+def file_arguments(wanted: Wanted) -> dict[str, Any]:
+    """All arguments of `own_data` for what the user set."""
+    given = {name: value for name, value in wanted.get("benchmark", {}).items() if name != "name"}
+    return check_arguments(own_data, given, "benchmark own-data")
 
 
 def by_recipe(layers: Sequence[Wanted], data: Benchmark, rule: SelectionRule) -> RunConfig:
@@ -197,7 +238,7 @@ def train_product(
     data, config = prepared.data, prepared.config
     if members:
         check_members(members)
-    with held(out, config.method.name):
+    with held(out, config.method.name, _record(prepared, members, baselines)):
         issues = prepared.own.survey.bad
         write_text(out / ISSUES, issue_table(issues, named=any(one.id for one in issues)))
         write_text(out / PARTS, parts_table(prepared.own))
@@ -230,6 +271,17 @@ def train_product(
         bundle = assemble(prepared, run, fingerprints, scores, left_out, trained)
         write_bundle(out / BUNDLE, bundle)
     return Product(out, bundle, run)
+
+
+def _record(prepared: Prepared, members: int, baselines: bool) -> dict[str, Any]:
+    """All that is needed to continue a training in another process, as plain values."""
+    return {
+        "wanted": json.loads(json.dumps(prepared.wanted, default=str)),
+        "selection": prepared.rule,
+        "members": members,
+        "baselines": baselines,
+        "files": prepared.files,
+    }
 
 
 def _baseline(config: RunConfig) -> RunConfig:

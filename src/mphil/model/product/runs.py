@@ -210,8 +210,8 @@ def _data_of(bundle: Bundle, path: Path) -> Benchmark:
     wanted = config.data.get("benchmark")
     if not isinstance(wanted, Mapping) or not isinstance(wanted.get("args"), Mapping):
         raise UsageError(
-            f"{path} was trained on a file, not on a benchmark: say what to predict (mphil predict {path} FILE); its "
-            f"scores are in {path / 'card.html'}, and `mphil evaluate` takes the run {path.parent / config.method.name}"
+            f"{path} was trained on a file, not on a benchmark: say what to predict (mphil predict {path} TABLE), or "
+            f"what to score (mphil evaluate {path} TABLE, with labels, or the folder that the training wrote)"
         )
     try:
         data = benchmark(str(wanted.get("name")), **wanted["args"])

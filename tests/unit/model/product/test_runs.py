@@ -165,10 +165,6 @@ class TestCommands:
         ended = call("evaluate", graphs[1], "--selection", "id_val")
         assert (ended.code, "a bundle holds one epoch" in ended.err) == (2, True)
 
-    def test_a_training_on_a_file_goes_on_by_its_own_command(self, product):
-        ended = call("resume", product.folder)
-        assert (ended.code, "give the same `mphil train FILE` command again" in ended.err) == (2, True)
-
     def test_a_bundle_of_a_file_is_not_evaluated_on_a_benchmark(self, product):
         with pytest.raises(UsageError, match="was trained on a file, not on a benchmark"):
             evaluate_bundle(product.path)

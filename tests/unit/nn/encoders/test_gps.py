@@ -9,14 +9,14 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mphil.graphs.store import Batch, pointer
+from mphil.graphs.store import GraphBatch, pointer
 from mphil.nn.encoders.blocks import pad_by_size
 from mphil.nn.encoders.gps import GlobalAttention, attention_groups
 
 
 def graphs_of(sizes):
     ptr = pointer(torch.tensor(sizes, dtype=torch.long))
-    return Batch(ptr=ptr, batch=torch.arange(len(sizes)).repeat_interleave(ptr.diff()))
+    return GraphBatch(ptr=ptr, batch=torch.arange(len(sizes)).repeat_interleave(ptr.diff()))
 
 
 def attended(layer, h, ptr, weight=None):
