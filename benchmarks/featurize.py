@@ -28,7 +28,7 @@ import numpy as np
 from rdkit import Chem, rdBase
 from rdkit.Chem import Atom, Bond, BondStereo, BondType, ChiralType, HybridizationType, Mol
 
-from mphil.chem.batch import read_batch, read_rows
+from mphil.chem.read_rows import read_batch, read_rows
 from mphil.chem.schema import featurize
 from mphil.tables.pool import CHUNK, run
 

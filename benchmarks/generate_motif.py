@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 import networkx as nx
 
-from mphil.benchmarks.base import Benchmark, benchmark
+from mphil.benchmarks.catalogue import Benchmark, benchmark
 
 MOTIFS = (nx.house_graph(), nx.cycle_graph(5), nx.complete_bipartite_graph(2, 3))
 

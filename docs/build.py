@@ -26,10 +26,10 @@ from mphil.errors import DataError, IntegrityError, Stopped, UsageError
 from mphil.lab.cells import Request
 from mphil.lab.records import FAILED, NEEDED, read_folder
 from mphil.lab.report.document import Document, ReportTable
+from mphil.lab.report.make import make_document
 from mphil.lab.report.rendering import table_text
 from mphil.lab.report.sheets import SheetEntry, fill
 from mphil.lab.report.tables import interval
-from mphil.lab.report.write import make_document
 from mphil.lab.statistics import differences
 from mphil.lab.suite import load_suite
 from mphil.methods import METHODS

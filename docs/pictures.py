@@ -15,7 +15,7 @@ from mphil.graphs.store import GraphStore
 from mphil.pages.charts import line_chart
 from mphil.pages.elements import on_white
 from mphil.pages.samples import GraphSample, gallery
-from mphil.pages.sphere import Cloud, still, to_sphere3
+from mphil.pages.sphere_map import Cloud, still, to_sphere3
 
 FOLDER = Path(__file__).parent / "pictures"
 SHOWN = 120

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from mphil.benchmarks.base import Benchmark, benchmark
+from mphil.benchmarks.catalogue import Benchmark, benchmark
 from mphil.chem.describe import FINGERPRINT, morgan_fingerprints
 from mphil.chem.parse import parse_smiles
 from mphil.chem.schema import GOOD

@@ -84,7 +84,7 @@ class MemoryWatch(threading.Thread):
 
 def measure(rows: int, folder: Path) -> dict[str, object]:
     """Sizes of both benchmarks, and the peak memory of this process and its workers together, in bytes."""
-    from mphil.benchmarks.base import benchmark
+    from mphil.benchmarks.catalogue import benchmark
 
     write_pcba(folder / "pcba.csv.gz", rows)
     watch = MemoryWatch()

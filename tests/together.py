@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from mphil.benchmarks.base import Benchmark
+from mphil.benchmarks.catalogue import Benchmark
 from mphil.config import TrainConfig
 from mphil.graphs.loader import derive_seed
 from mphil.graphs.split import Split

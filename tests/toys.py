@@ -9,7 +9,7 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor
 
-from mphil.benchmarks.base import Benchmark
+from mphil.benchmarks.catalogue import Benchmark
 from mphil.graphs.split import Split
 from mphil.graphs.store import Batch
 from mphil.methods.base import METHODS, Losses, Progress

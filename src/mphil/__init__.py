@@ -9,7 +9,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from mphil.benchmarks.base import Benchmark, benchmark
+    from mphil.benchmarks.catalogue import Benchmark, benchmark
     from mphil.benchmarks.own_data import from_pyg
     from mphil.graphs.split import Split
     from mphil.graphs.store import GraphStore
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from mphil.training.run import Run
 
 _HOMES = {
-    "Benchmark": "mphil.benchmarks.base",
+    "Benchmark": "mphil.benchmarks.catalogue",
     "Callback": "mphil.training.callbacks",
     "GraphStore": "mphil.graphs.store",
     "MPHILClassifier": "mphil.model.estimator",
@@ -35,7 +35,7 @@ _HOMES = {
     "Run": "mphil.training.run",
     "Split": "mphil.graphs.split",
     "Task": "mphil.task",
-    "benchmark": "mphil.benchmarks.base",
+    "benchmark": "mphil.benchmarks.catalogue",
     "compare": "mphil.training.compare",
     "evaluate": "mphil.model.scoring",
     "from_pyg": "mphil.benchmarks.own_data",

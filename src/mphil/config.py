@@ -52,7 +52,7 @@ class EncoderConfig(Settings):
     @classmethod
     def _kind_has_a_name(cls, kind: str) -> str:
         """Looks at the name only: settings may come from a stored model, and must not import what they name."""
-        from mphil.nn.encoders.base import ENCODERS
+        from mphil.nn.encoders.encoder import ENCODERS
 
         if ":" in kind:
             if not OWN_KIND.fullmatch(kind):

@@ -6,8 +6,8 @@ import numpy as np
 from rdkit import Chem
 from rdkit.Chem.Draw import rdMolDraw2D
 
-from mphil.pages.demo import Choice, DataView, DemoView, FoundAtoms, Making, MethodView, MoleculeView, PartView
-from mphil.pages.sphere import Cloud, to_sphere3
+from mphil.pages.demo_page import Choice, DataView, DemoView, FoundAtoms, Making, MethodView, MoleculeView, PartView
+from mphil.pages.sphere_map import Cloud, to_sphere3
 
 MOLECULES = (
     ("OC(=O)c1ccc2[nH]ccc2c1", "C(=O)[OH]", "acid", "indole"),

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from mphil.pages.demo import render
+from mphil.pages.demo_page import render
 
 from .browser import address
 from .made_up import demo_view

@@ -1,6 +1,7 @@
 """A chemist's commands that are stopped or killed: nothing half is left, and they go on."""
 
 import json
+import re
 import shutil
 import signal
 
@@ -71,10 +72,11 @@ class TestTraining:
         names = sorted(path.name for path in whole.iterdir())
         assert sorted(path.name for path in cut.iterdir()) == names
         for name in set(names) - {"config.json", "metrics.json", "manifest.json"}:
-            assert (cut / name).read_bytes() == (whole / name).read_bytes(), name
+            found, expected = (re.sub(rb"\b\d+ s\b", b"", (bundle / name).read_bytes()) for bundle in (cut, whole))
+            assert found == expected, name
         assert read_bundle(cut).config == read_bundle(whole).config
         metrics = [json.loads((bundle / "metrics.json").read_text()) for bundle in (cut, whole)]
-        assert all(found.pop("seconds") > 0 for found in metrics), "the one thing that may differ"
+        assert all(found.pop("seconds") > 0 for found in metrics), "the one thing that may differ, on the card too"
         assert metrics[0] == metrics[1]
 
     def test_a_committee_that_is_killed_goes_on_with_the_member_it_was_at(self, commands, uncut, tmp_path):

@@ -26,7 +26,7 @@ from mphil.model.bundle import read_bundle
 from mphil.serve.guard import LOCAL, check
 from mphil.serve.requests import Refusal
 from mphil.serve.schemas import ExplainRequest, PredictRequest
-from mphil.tables.check import check as check_table
+from mphil.tables.inspection import check as check_table
 from mphil.tables.read import open_table
 from mphil.training.settings import merge, parse_assignment
 from tests.bundles import written

@@ -7,7 +7,7 @@ import openpyxl
 import pytest
 from openpyxl.cell.cell import ILLEGAL_CHARACTERS_RE
 
-from mphil.chem.batch import read_batch
+from mphil.chem.read_rows import read_batch
 from mphil.limits import MAX_REQUEST_CHARACTERS, MAX_REQUEST_ROWS
 from tests.bundles import written
 from tests.command import call

@@ -11,8 +11,8 @@ import openpyxl
 import pytest
 
 from mphil.errors import MphilError
-from mphil.pages.check import check_page
-from mphil.tables.check import check
+from mphil.pages.check_page import check_page
+from mphil.tables.inspection import check
 from tests.malformed import KINDS, malformed
 from tests.measured import MEGABYTE, apart
 

@@ -10,7 +10,7 @@ import sklearn.ensemble
 import sklearn.linear_model
 import torch._dynamo
 
-from mphil.benchmarks.base import benchmark
+from mphil.benchmarks.catalogue import benchmark
 from mphil.methods import METHODS
 from mphil.model.bundle import read_bundle
 from mphil.training.checkpoint import Checkpoints

@@ -7,23 +7,23 @@ from importlib.resources import files
 
 import pytest
 
-from mphil.benchmarks.base import benchmark
+from mphil.benchmarks.catalogue import benchmark
 from mphil.lab.report.document import Bars, Chapter, Document, DrawnMolecules, ReportTable
 from mphil.lab.report.rendering import html
 from mphil.model.bundle.folder import trust_values
-from mphil.pages import demo, gallery
+from mphil.pages import demo_page, gallery_page
 from mphil.pages.card import card_page
-from mphil.pages.check import check_page
+from mphil.pages.check_page import check_page
 from mphil.pages.regulatory import chapters, regulatory_page
 from mphil.pages.samples import sample_page
-from mphil.pages.sphere import molecule_map
+from mphil.pages.sphere_map import molecule_map
 from mphil.pages.template import page
 from mphil.serve.pages import operations_page
-from mphil.tables.check import check
+from mphil.tables.inspection import check
 from tests.products import molecules, write_table
 from tests.security.test_hostile_text import CONTROL, HOSTILE, MARKUP, assert_page
 from tests.unit.pages.conftest import view as demo_view  # noqa: F401
-from tests.unit.pages.test_gallery import view as gallery_view  # noqa: F401
+from tests.unit.pages.test_gallery_page import view as gallery_view  # noqa: F401
 from tests.unit.pages.test_map import made
 
 SHARED = {"layout", "macros"}
@@ -70,19 +70,19 @@ def demonstrations(request):
     making = replace(view.making, command=MARKUP, machine=MARKUP, versions={MARKUP: CONTROL}, date=MARKUP)
     methods = [replace(one, name=name, label=name) for one, name in zip(view.methods, HOSTILE, strict=False)]
     shown = replace(view.molecules[0], name=MARKUP, caption=MARKUP, truth=MARKUP)
-    shown = replace(shown, found={MARKUP: demo.FoundAtoms(MARKUP, 0.5)})
+    shown = replace(shown, found={MARKUP: demo_page.FoundAtoms(MARKUP, 0.5)})
     commands = [(MARKUP, CONTROL)]
     view = replace(view, data=data, making=making, methods=methods, molecules=[shown], next_commands=commands)
-    return [demo.render(view)]
+    return [demo_page.render(view)]
 
 
 @template("gallery")
 def galleries(request):
     view = request.getfixturevalue("gallery_view")
-    drawing = gallery.Drawing(MARKUP, MARKUP, CONTROL)
+    drawing = gallery_page.Drawing(MARKUP, MARKUP, CONTROL)
     group = replace(view.prototypes[0], name=MARKUP, shared=MARKUP, nearest=[drawing])
-    group = replace(group, fragments=[gallery.Fragment(MARKUP, (1, 1), (1, 1))])
-    row = gallery.PartRow(MARKUP, MARKUP, MARKUP, MARKUP, MARKUP)
+    group = replace(group, fragments=[gallery_page.Fragment(MARKUP, (1, 1), (1, 1))])
+    row = gallery_page.PartRow(MARKUP, MARKUP, MARKUP, MARKUP, MARKUP)
     view = replace(
         view,
         eyebrow=MARKUP,
@@ -90,13 +90,13 @@ def galleries(request):
         lead=HOSTILE,
         centres=MARKUP,
         prototypes=[group],
-        explained=[gallery.ExplainedView(drawing, [row], MARKUP, MARKUP, [drawing], MARKUP)],
+        explained=[gallery_page.ExplainedView(drawing, [row], MARKUP, MARKUP, [drawing], MARKUP)],
         notes=HOSTILE,
         making=[(MARKUP, CONTROL)],
         map=hostile_map(),
-        parts=[gallery.PatternView(MARKUP, 1, 1.0, [drawing])],
+        parts=[gallery_page.PatternView(MARKUP, 1, 1.0, [drawing])],
     )
-    return [gallery.render(view)]
+    return [gallery_page.render(view)]
 
 
 def hostile_map():

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from openpyxl import load_workbook
 
-from mphil.benchmarks.base import benchmark
+from mphil.benchmarks.catalogue import benchmark
 from mphil.cli import show
 from mphil.errors import UsageError
 from mphil.lab.report.document import (

@@ -13,7 +13,7 @@ import pytest
 from rdkit import Chem
 
 from mphil.lab.records import parse, read_folder
-from mphil.lab.report.write import write_report
+from mphil.lab.report.make import write_report
 
 FOLDER = Path(__file__).parents[2] / "benchmarks"
 STEMS = ["CCO", "c1ccccc1", "CC(=O)N", "COC"]

@@ -6,7 +6,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from mphil.benchmarks.base import BENCHMARKS, Benchmark, BenchmarkEntry, benchmark, register
+    from mphil.benchmarks.catalogue import BENCHMARKS, Benchmark, BenchmarkEntry, benchmark, register
 
 __all__ = ["BENCHMARKS", "Benchmark", "BenchmarkEntry", "benchmark", "register"]
 
@@ -14,5 +14,5 @@ __all__ = ["BENCHMARKS", "Benchmark", "BenchmarkEntry", "benchmark", "register"]
 def __getattr__(name: str) -> Any:
     """Imported when it is asked for: the list of publishers' files needs no tensors."""
     if name in __all__:
-        return getattr(importlib.import_module("mphil.benchmarks.base"), name)
+        return getattr(importlib.import_module("mphil.benchmarks.catalogue"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

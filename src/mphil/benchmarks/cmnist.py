@@ -16,7 +16,7 @@ from typing import Any, Literal
 import numpy as np
 import torch
 
-from mphil.benchmarks.base import Benchmark, register
+from mphil.benchmarks.catalogue import Benchmark, register
 from mphil.benchmarks.motif import Shift, part_sizes
 from mphil.benchmarks.motif_graphs import IntArray
 from mphil.benchmarks.sources import SOURCES, Source, find, locate

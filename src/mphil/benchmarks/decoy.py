@@ -29,7 +29,7 @@ import torch
 from rdkit import Chem
 from rdkit.Chem import BondType
 
-from mphil.benchmarks.base import Benchmark, register
+from mphil.benchmarks.catalogue import Benchmark, register
 from mphil.benchmarks.motif_graphs import IntArray, split_in_order
 from mphil.chem.parse import parse_smiles
 from mphil.chem.schema import featurize

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from mphil.benchmarks.base import Benchmark, register
+from mphil.benchmarks.catalogue import Benchmark, register
 from mphil.benchmarks.drugood import read_partial, read_published
 from mphil.benchmarks.good_split import TEST
 from mphil.benchmarks.label_table import molecule_benchmark, read_labels

@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from mphil.benchmarks.base import Benchmark, register
+from mphil.benchmarks.catalogue import Benchmark, register
 from mphil.benchmarks.drugood_curation import (
     FloatArray,
     Measurement,

@@ -17,7 +17,7 @@ import pyarrow.csv as arrow_csv
 import torch
 from rdkit import rdBase
 
-from mphil.benchmarks.base import Benchmark
+from mphil.benchmarks.catalogue import Benchmark
 from mphil.chem.row_issue import RowIssue
 from mphil.errors import DataError
 from mphil.graphs.store import GraphStore

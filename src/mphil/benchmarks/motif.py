@@ -14,7 +14,7 @@ from typing import Literal
 import numpy as np
 import torch
 
-from mphil.benchmarks.base import Benchmark, register
+from mphil.benchmarks.catalogue import Benchmark, register
 from mphil.benchmarks.motif_graphs import (
     CRANE,
     CYCLE,

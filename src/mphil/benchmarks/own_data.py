@@ -11,15 +11,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from mphil.benchmarks.base import Benchmark, register
+from mphil.benchmarks.catalogue import Benchmark, register
 from mphil.benchmarks.label_table import molecule_benchmark
-from mphil.chem.batch import Fact
+from mphil.chem.read_rows import Fact
 from mphil.errors import DataError, UnknownName, UsageError
 from mphil.graphs.split import PARTS, Split
 from mphil.graphs.store import GraphStore
 from mphil.progress import row_counter
 from mphil.tables.assign import assign, find_domain, in_one_part, is_file
-from mphil.tables.cells import Target
+from mphil.tables.cell_values import Target
 from mphil.tables.duplicates import settle_duplicates
 from mphil.tables.graph_folders import open_graphs, survey_graphs
 from mphil.tables.intake import TableOptions, read_table, wanted_task

@@ -23,7 +23,7 @@ from mphil.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from mphil.tables.check import Report
+    from mphil.tables.inspection import Report
 
 SHOWN = 10
 """Rows of a list on the terminal."""
@@ -57,7 +57,7 @@ def check(
 ) -> None:
     """Look at your own data without training: rows that cannot be used, duplicates, labels, splits."""
     from mphil.progress import row_counter
-    from mphil.tables.check import check as gather
+    from mphil.tables.inspection import check as gather
 
     with row_counter() as progress:
         report = gather(
@@ -78,7 +78,7 @@ def check(
         )
     if html:
         from mphil.files import write_text
-        from mphil.pages.check import check_page
+        from mphil.pages.check_page import check_page
 
         write_text(html, check_page(report))
     if rows:

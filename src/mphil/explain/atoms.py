@@ -12,10 +12,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from mphil.chem.compare import REMOVED, corresponding_atoms
 from mphil.chem.draw import molecule_svg
+from mphil.chem.similarity import REMOVED, corresponding_atoms
 from mphil.errors import DataError, UnknownName, UsageError
-from mphil.explain.substructures import TELLING, RankedSubstructure, disagreement, rank_substructures
+from mphil.explain.removal import TELLING, RankedSubstructure, disagreement, rank_substructures
 from mphil.graphs.loader import Loader, derive_seed
 from mphil.graphs.store import Batch, GraphStore
 from mphil.methods.base import Method, evaluating

@@ -22,7 +22,7 @@ from torch import Tensor
 
 from mphil.errors import DataError
 from mphil.explain.atoms import By, node_scores, random_scores, relative
-from mphil.explain.substructures import chance_of, keep_nodes, predicted_classes
+from mphil.explain.removal import chance_of, keep_nodes, predicted_classes
 from mphil.graphs.store import Batch, GraphStore
 from mphil.methods.base import Method
 from mphil.training.metrics import roc_auc

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from mphil.chem.compare import Shared, largest_shared
 from mphil.chem.draw import molecule_svg
+from mphil.chem.similarity import Shared, largest_shared
 from mphil.explain.atoms import By, Explanation, atom_scores
 from mphil.explain.prototypes import (
     COUNTED,
@@ -23,12 +23,12 @@ from mphil.explain.prototypes import (
     part_matches,
     part_views,
 )
-from mphil.explain.substructures import RankedSubstructure
+from mphil.explain.removal import RankedSubstructure
 from mphil.graphs.store import GraphStore
 from mphil.methods.base import Method
 from mphil.methods.mphil_plus import MPHILPlus
-from mphil.pages.gallery import Drawing, ExplainedView, Fragment, GalleryView, PartRow, PatternView, PrototypeView
-from mphil.pages.sphere import PROTOTYPES, Cloud, Mark, MoleculeMap, to_sphere3
+from mphil.pages.gallery_page import Drawing, ExplainedView, Fragment, GalleryView, PartRow, PatternView, PrototypeView
+from mphil.pages.sphere_map import PROTOTYPES, Cloud, Mark, MoleculeMap, to_sphere3
 from mphil.progress import row_bar
 from mphil.task import Task
 

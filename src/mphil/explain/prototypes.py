@@ -18,7 +18,7 @@ from mphil.errors import DataError
 from mphil.graphs.store import GraphStore
 from mphil.methods.base import Method, evaluating
 from mphil.methods.mphil_plus import MPHILPlus
-from mphil.pages.gallery import Drawing, Fragment, PatternView
+from mphil.pages.gallery_page import Drawing, Fragment, PatternView
 
 NEAREST = 6
 """Molecules shown of a prototype."""

@@ -16,7 +16,7 @@ from mphil.explain.prototypes import TrainingMolecules
 from mphil.explain.rows import ExplainedRows, Levels, explain_rows, page_classes
 from mphil.files import replace_folder, write_json
 from mphil.model.predictor import Predictor
-from mphil.pages.gallery import render
+from mphil.pages.gallery_page import render
 from mphil.tables.read import open_table
 from mphil.tables.roles import find_roles
 from mphil.tables.write import csv_text

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from mphil.benchmarks.base import BENCHMARKS
+from mphil.benchmarks.catalogue import BENCHMARKS
 from mphil.config import EncoderConfig, TrainConfig, check_arguments, keyword_arguments
 from mphil.errors import UnknownName, UsageError
 from mphil.lab.suite import Effort, Row, Suite, begins

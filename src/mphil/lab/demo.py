@@ -12,15 +12,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from mphil.benchmarks.base import BENCHMARKS, Benchmark, benchmark
+from mphil.benchmarks.catalogue import BENCHMARKS, Benchmark, benchmark
 from mphil.chem.draw import molecule_svg
 from mphil.explain.atoms import relative
 from mphil.files import write_text
 from mphil.graphs.loader import Loader
 from mphil.methods.base import Method
 from mphil.model.product.runs import write_run_bundle
-from mphil.pages.demo import render
-from mphil.pages.sphere import Cloud, to_sphere3
+from mphil.pages.demo_page import render
+from mphil.pages.sphere_map import Cloud, to_sphere3
 from mphil.pages.view import (
     Choice,
     DataView,

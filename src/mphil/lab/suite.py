@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from pydantic import Field, ValidationError
 
-from mphil.benchmarks.base import BENCHMARKS
+from mphil.benchmarks.catalogue import BENCHMARKS
 from mphil.config import Settings
 from mphil.errors import UnknownName, UsageError
 from mphil.lab.probes import PROBES

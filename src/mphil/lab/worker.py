@@ -21,7 +21,7 @@ from typing import Any
 
 import torch
 
-from mphil.benchmarks.base import Benchmark, benchmark
+from mphil.benchmarks.catalogue import Benchmark, benchmark
 from mphil.errors import IntegrityError, MphilError, UsageError
 from mphil.files import write_json
 from mphil.lab.cells import Cell
@@ -29,7 +29,7 @@ from mphil.lab.probes import PROBES
 from mphil.lab.records import Record
 from mphil.methods.base import METHODS
 from mphil.model.bundle.folder import weights_digest
-from mphil.model.bundle.members import tree_tensors
+from mphil.model.bundle.members_file import tree_tensors
 from mphil.model.committee.trees import is_tree_kind
 from mphil.model.product.tree_runs import TreeRun, execute_trees, tree_config, tree_refusal
 from mphil.nn.threads import one_thread

@@ -14,7 +14,7 @@ from mphil.errors import UsageError
 from mphil.graphs.store import Batch
 from mphil.methods.base import Losses, Method, Progress, register
 from mphil.nn.encoders import build_encoder
-from mphil.nn.encoders.base import Encoder
+from mphil.nn.encoders.encoder import Encoder
 from mphil.nn.losses import entry_losses, labelled, masked_mean
 from mphil.nn.masks import group_sizes, node_share_of_edges, straight_through
 from mphil.nn.rationale import Scorer, edge_graph

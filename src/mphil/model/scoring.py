@@ -23,7 +23,7 @@ from mphil.model.predictor.reading import as_molecules
 from mphil.model.screening import read_ahead
 from mphil.progress import screening_bar
 from mphil.tables.binary_files import column_texts
-from mphil.tables.cells import Coded
+from mphil.tables.cell_values import Coded
 from mphil.tables.graph_folders import open_graphs
 from mphil.tables.pass_through import TableSource, open_source
 from mphil.tables.pool import WorkerPool

@@ -18,7 +18,7 @@ from mphil.pages.elements import Markup, element, heading, label, number, paint,
 from mphil.pages.template import Grid, page
 
 if TYPE_CHECKING:
-    from mphil.benchmarks.base import Benchmark
+    from mphil.benchmarks.catalogue import Benchmark
 
 Floats: TypeAlias = NDArray[np.float64]
 Integers: TypeAlias = NDArray[np.int64]

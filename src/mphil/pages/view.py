@@ -9,7 +9,7 @@ from typing import Literal
 
 from mphil.errors import DataError
 from mphil.pages.elements import MISSING, known, listing
-from mphil.pages.sphere import Cloud
+from mphil.pages.sphere_map import Cloud
 from mphil.task import Metric
 
 SELECTIONS = ("ood_val", "id_val")

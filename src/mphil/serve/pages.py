@@ -11,8 +11,8 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import HTMLResponse, Response
 
 from mphil.pages.elements import stylesheet
-from mphil.pages.sphere import SCRIPTS as MAP_SCRIPTS
-from mphil.pages.sphere import molecule_map
+from mphil.pages.sphere_map import SCRIPTS as MAP_SCRIPTS
+from mphil.pages.sphere_map import molecule_map
 from mphil.pages.template import Grid, page, resource
 from mphil.serve import answers
 from mphil.serve.api import JobOf, PageNumber, ResultsOf, ServiceOf, check_page

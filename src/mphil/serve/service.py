@@ -31,7 +31,7 @@ from mphil.explain.rows import ExplainedRows, page_classes
 from mphil.limits import MAX_DRAWN_ATOMS, MAX_EXPLAINED_ATOMS, MAX_WAITING_REQUESTS
 from mphil.model.predictor import Molecules, Predictions, Predictor, as_molecules
 from mphil.model.predictor.reading import cleaned
-from mphil.pages.sphere import PROTOTYPES, Cloud, Mark, MoleculeMap, to_sphere3
+from mphil.pages.sphere_map import PROTOTYPES, Cloud, Mark, MoleculeMap, to_sphere3
 from mphil.serve.requests import Refusal
 from mphil.tables.pool import WorkerPool
 

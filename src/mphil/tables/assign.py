@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from mphil.errors import DataError, UnknownName, UsageError
 from mphil.graphs.split import PARTS
-from mphil.tables.cells import MOSTLY, as_number, is_missing, looks_like_date, read_dates
+from mphil.tables.cell_values import MOSTLY, as_number, is_missing, looks_like_date, read_dates
 from mphil.tables.roles import PART_NAMES
 from mphil.tables.splitting import (
     HELD,
@@ -266,7 +266,7 @@ def _date_column(survey: Survey) -> str:
 
 def _clusters(survey: Survey) -> list[str]:
     """The cluster of each row, by the canonical SMILES of its centre."""
-    from mphil.chem.compare import similar_groups
+    from mphil.chem.similarity import similar_groups
 
     texts = list(survey.keys.texts)
     _, order = shuffled(texts, 0, "cluster")  # not the order of the file

@@ -18,7 +18,7 @@ from typing import Any, BinaryIO
 from xml.etree.ElementTree import ParseError
 
 from mphil.errors import DataError, UnknownName
-from mphil.tables.cells import is_molecule
+from mphil.tables.cell_values import is_molecule
 from mphil.tables.delimited import Record, open_bytes
 
 MOST_BYTES = 1_000_000_000

@@ -15,8 +15,8 @@ from rdkit import rdBase
 from torch import Tensor
 
 from mphil import limits
-from mphil.chem.batch import texts
 from mphil.chem.describe import FEATURES_NAME
+from mphil.chem.read_rows import texts
 from mphil.chem.row_issue import RowIssue
 from mphil.chem.schema import SCHEMAS
 from mphil.errors import DataError, UnknownName, UsageError

@@ -15,7 +15,7 @@ from torch import Tensor
 from mphil.errors import DataError, UsageError
 from mphil.graphs.features import Features
 from mphil.graphs.store import GraphStore, pointer
-from mphil.tables.cells import MOST_CLASSES, Coded, Target, normal_label, read_target
+from mphil.tables.cell_values import MOST_CLASSES, Coded, Target, normal_label, read_target
 from mphil.tables.survey import Survey
 from mphil.tables.targets import Wanted
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_args
 
-from mphil.chem.batch import Fact
+from mphil.chem.read_rows import Fact
 from mphil.errors import DataError, UnknownName, UsageError
 from mphil.tables.assign import RULES, is_file
 from mphil.tables.read import Table, open_table

@@ -15,9 +15,9 @@ from functools import partial
 from queue import SimpleQueue
 from typing import Any
 
-from mphil.chem.batch import ReadBatch, join, read_batch
+from mphil.chem.read_rows import ReadBatch, join, read_batch
+from mphil.chem.reader_process import receive, send
 from mphil.chem.row_issue import RowIssue
-from mphil.chem.worker import receive, send
 from mphil.files import cores
 from mphil.limits import ROW_SECONDS, WORKER_SECONDS
 
@@ -189,7 +189,7 @@ def _start() -> subprocess.Popen[bytes]:
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(entry for entry in sys.path if entry)}
     with tempfile.TemporaryFile() as errors:
         process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "mphil.chem.worker"],
+            [sys.executable, "-P", "-m", "mphil.chem.reader_process"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=errors,

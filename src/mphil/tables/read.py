@@ -11,7 +11,7 @@ from typing import Literal
 from mphil.chem.row_issue import RowIssue
 from mphil.errors import DataError, UnknownName, UsageError
 from mphil.tables.binary_files import column_texts, is_workbook, parquet_file
-from mphil.tables.cells import is_molecule
+from mphil.tables.cell_values import is_molecule
 from mphil.tables.delimited import (
     Lines,
     Record,

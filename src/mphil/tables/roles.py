@@ -13,7 +13,15 @@ from pathlib import Path
 from typing import Literal
 
 from mphil.errors import DataError, UnknownName, UsageError
-from mphil.tables.cells import MOSTLY, as_number, decimal_mark, is_missing, looks_like_date, normal_label, read_measured
+from mphil.tables.cell_values import (
+    MOSTLY,
+    as_number,
+    decimal_mark,
+    is_missing,
+    looks_like_date,
+    normal_label,
+    read_measured,
+)
 from mphil.tables.read import SMILES, Table, open_table
 
 SAMPLE = 2_000

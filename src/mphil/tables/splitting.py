@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from mphil.errors import DataError
 from mphil.graphs.split import PARTS, Split
-from mphil.tables.cells import as_number
+from mphil.tables.cell_values import as_number
 
 IntArray = NDArray[np.int64]
 

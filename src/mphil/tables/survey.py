@@ -11,11 +11,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from mphil.chem.batch import Fact, ReadBatch, join, texts
 from mphil.chem.parse import CHARGES, FRAGMENTS
+from mphil.chem.read_rows import Fact, ReadBatch, join, texts
 from mphil.chem.row_issue import OK, RowIssue
 from mphil.graphs.store import GraphStore
-from mphil.tables.cells import Coded, Target
+from mphil.tables.cell_values import Coded, Target
 from mphil.tables.delimited import recoding_note
 from mphil.tables.from_smiles import spelled_graphs
 from mphil.tables.pool import run

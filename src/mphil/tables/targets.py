@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mphil.errors import DataError
-from mphil.tables.cells import (
+from mphil.tables.cell_values import (
     MOSTLY,
     Coded,
     Mark,

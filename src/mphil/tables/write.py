@@ -15,7 +15,7 @@ from mphil.chem.row_issue import RowIssue
 from mphil.errors import UsageError
 from mphil.files import replace_file
 from mphil.tables.binary_files import column_texts
-from mphil.tables.cells import as_number
+from mphil.tables.cell_values import as_number
 
 STARTS = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
 """How a formula may begin."""

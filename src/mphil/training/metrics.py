@@ -15,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from mphil.benchmarks.base import Benchmark
+from mphil.benchmarks.catalogue import Benchmark
 from mphil.errors import DataError, UnknownName, UsageError
 from mphil.graphs.loader import Loader
 from mphil.graphs.split import PARTS, Part

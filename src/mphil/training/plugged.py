@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable
 
-from mphil.benchmarks.base import BENCHMARKS
+from mphil.benchmarks.catalogue import BENCHMARKS
 from mphil.config import RunConfig
 from mphil.errors import UsageError
 from mphil.methods.base import METHODS

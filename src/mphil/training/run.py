@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from mphil.benchmarks.base import Benchmark, benchmark
+from mphil.benchmarks.catalogue import Benchmark, benchmark
 from mphil.config import RunConfig
 from mphil.errors import IntegrityError, UnknownName, UsageError
 from mphil.files import write_json

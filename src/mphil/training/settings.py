@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
-from mphil.benchmarks.base import Benchmark, benchmark
+from mphil.benchmarks.catalogue import Benchmark, benchmark
 from mphil.config import EncoderConfig, NamedArgs, RunConfig, Settings, TrainConfig
 from mphil.errors import UnknownName, UsageError
 from mphil.methods.base import METHODS, Method, resolve_hyperparameters

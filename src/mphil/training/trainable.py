@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from mphil.benchmarks.base import Benchmark
+from mphil.benchmarks.catalogue import Benchmark
 from mphil.config import RunConfig, TrainConfig
 from mphil.errors import DataError, UsageError
 from mphil.graphs.features import Features

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from torch.nn.utils import clip_grad_norm_
 
-from mphil.benchmarks.base import Benchmark
+from mphil.benchmarks.catalogue import Benchmark
 from mphil.config import SelectionRule, TrainConfig
 from mphil.errors import DataError
 from mphil.graphs.loader import Loader, add_distractors, derive_seed, drop_edges

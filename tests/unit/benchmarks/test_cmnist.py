@@ -11,7 +11,7 @@ import torch
 from tests.images import blobs
 
 import mphil
-from mphil.benchmarks.base import BENCHMARKS, benchmark
+from mphil.benchmarks.catalogue import BENCHMARKS, benchmark
 from mphil.benchmarks.cmnist import COLOURS, CONVERSION, paint, read_mnist
 from mphil.benchmarks.superpixels import read_superpixels, superpixel_store
 from mphil.errors import DataError, IntegrityError, UsageError

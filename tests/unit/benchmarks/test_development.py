@@ -5,7 +5,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from mphil.benchmarks.base import BENCHMARKS, benchmark
+from mphil.benchmarks.catalogue import BENCHMARKS, benchmark
 from mphil.benchmarks.development import TABLES, Candidates, TableSpec, candidates, draw
 from mphil.benchmarks.moleculenet import TEST, pinned_index
 from mphil.benchmarks.sources import locate

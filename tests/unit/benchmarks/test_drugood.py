@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from mphil.benchmarks.base import BENCHMARKS, benchmark
+from mphil.benchmarks.catalogue import BENCHMARKS, benchmark
 from mphil.benchmarks.drugood import DOMAINS, find_domains, read_partial, read_published
 from mphil.benchmarks.drugood_curation import activity_classes, activity_threshold, split_by_domain
 from mphil.benchmarks.sources import locate

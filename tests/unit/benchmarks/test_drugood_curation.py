@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import pytest
 
-from mphil.benchmarks.base import benchmark
+from mphil.benchmarks.catalogue import benchmark
 from mphil.benchmarks.drugood_curation import CORE, GENERAL, REFINED, NoiseLevel, curate, has_features
 from mphil.errors import DataError
 

@@ -12,7 +12,7 @@ import pytest
 import torch
 from tests.pcba import TASKS, write_pcba
 
-from mphil.benchmarks.base import BENCHMARKS, benchmark
+from mphil.benchmarks.catalogue import BENCHMARKS, benchmark
 from mphil.benchmarks.label_table import read_labels
 from mphil.benchmarks.moleculenet import HIV, HIV_ROWS, MUV, TOXCAST, pinned_index
 from mphil.benchmarks.sources import locate

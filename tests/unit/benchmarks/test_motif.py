@@ -6,7 +6,7 @@ import networkx as nx
 import pytest
 import torch
 
-from mphil.benchmarks.base import BENCHMARKS, Benchmark, benchmark
+from mphil.benchmarks.catalogue import BENCHMARKS, Benchmark, benchmark
 from mphil.benchmarks.motif import MOTIFS, base_shape, part_sizes
 from mphil.errors import UsageError
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from mphil.benchmarks.base import BENCHMARKS, Benchmark, benchmark
+from mphil.benchmarks.catalogue import BENCHMARKS, Benchmark, benchmark
 from mphil.benchmarks.motif_graphs import CRANE, assemble, tree
 from mphil.benchmarks.spmotif import LARGE, SMALL, part_sizes
 from mphil.errors import UsageError

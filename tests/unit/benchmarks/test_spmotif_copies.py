@@ -6,7 +6,7 @@ import networkx as nx
 import pytest
 import torch
 
-from mphil.benchmarks.base import BENCHMARKS, Benchmark, benchmark
+from mphil.benchmarks.catalogue import BENCHMARKS, Benchmark, benchmark
 from mphil.errors import UsageError
 
 BIASES = {"spmotif-copies-0.40": 0.4, "spmotif-copies-0.60": 0.6, "spmotif-copies-0.90": 0.9}

@@ -7,7 +7,6 @@ import pytest
 from rdkit.Chem import AddHs, rdMolDescriptors
 
 from mphil.chem import crippen
-from mphil.chem.batch import read_batch
 from mphil.chem.describe import (
     COUNTS,
     DESCRIPTORS,
@@ -21,6 +20,7 @@ from mphil.chem.describe import (
     packed,
 )
 from mphil.chem.parse import parse_smiles
+from mphil.chem.read_rows import read_batch
 from mphil.chem.schema import SCHEMAS, featurize
 
 STRANGE = ("[Na+].[Cl-]", "[U]", "[H][H]", "[Fe+2]", "C", "FI(F)(F)(F)(F)(F)F", "[He]", "O=[Os](=O)(=O)=O")

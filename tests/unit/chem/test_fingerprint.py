@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 from rdkit import Chem
 from rdkit.Chem import rdFingerprintGenerator
 
-from mphil.chem.batch import read_batch
 from mphil.chem.describe import FINGERPRINT, morgan_fingerprints
 from mphil.chem.parse import parse_lenient, parse_smiles
+from mphil.chem.read_rows import read_batch
 from mphil.tables.pool import run
 
 SMILES = [

@@ -5,8 +5,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rdkit import Chem
 
-from mphil.chem.batch import read_batch
 from mphil.chem.parse import CHARGES, FRAGMENTS, SmilesError, parse_lenient, parse_smiles, standardise
+from mphil.chem.read_rows import read_batch
 from mphil.errors import DataError
 from mphil.limits import MAX_ATOMS, MAX_CHARGE, MAX_SMILES_LENGTH
 from tests.products import molecules

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from mphil.benchmarks.base import benchmark
+from mphil.benchmarks.catalogue import benchmark
 from mphil.graphs.store import GraphStore
 from mphil.methods import build_method
 from mphil.methods.base import Method

@@ -22,7 +22,7 @@ from mphil.explain.atoms import (
     relative,
     ways,
 )
-from mphil.explain.substructures import RankedSubstructure
+from mphil.explain.removal import RankedSubstructure
 from mphil.methods.base import Method
 from mphil.methods.erm import ERM
 from mphil.nn.readout import decision_margin

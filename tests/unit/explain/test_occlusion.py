@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from mphil.explain.substructures import chance_of, class_probabilities, keep_nodes, predicted_classes
+from mphil.explain.removal import chance_of, class_probabilities, keep_nodes, predicted_classes
 from mphil.nn.encoders import build_encoder
 from mphil.task import Task
 from tests.graphs import TASKS, random_store, small_encoder, whole

@@ -7,7 +7,7 @@ import torch
 
 from mphil.explain.prototypes import EXAMPLES, MATCHES, SHOWN, part_matches, part_views, part_weights
 from mphil.methods import build_method
-from mphil.pages.gallery import GalleryView, render
+from mphil.pages.gallery_page import GalleryView, render
 from mphil.tables.from_smiles import molecule_store
 from mphil.task import Task
 from tests.graphs import small_encoder

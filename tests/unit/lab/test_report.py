@@ -26,11 +26,11 @@ from mphil.lab.report.figures import figures
 from mphil.lab.report.latex import escape as latex_escape
 from mphil.lab.report.latex import latex
 from mphil.lab.report.latex import table_text as latex_table
+from mphil.lab.report.make import card, cards, make_chapter, make_document
 from mphil.lab.report.rendering import html, svg
 from mphil.lab.report.rendering import table_text as markdown_table
 from mphil.lab.report.sheets import fill, known_names, same_data, unused
 from mphil.lab.report.tables import caption, detail, overview, pooled_ranks, standing, timing
-from mphil.lab.report.write import card, cards, make_chapter, make_document
 from mphil.lab.statistics import holm, paired_p, t_interval
 from mphil.lab.suite import Printed, parse_suite, printed, reported
 from mphil.lab.worker import failure

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 import mphil
-from mphil.benchmarks.base import Benchmark
+from mphil.benchmarks.catalogue import Benchmark
 from mphil.errors import UsageError
 from mphil.explain.faithfulness import measure
 from mphil.graphs.features import Features

@@ -7,7 +7,7 @@ from contextlib import suppress
 import pytest
 import torch
 
-from mphil.benchmarks.base import Benchmark
+from mphil.benchmarks.catalogue import Benchmark
 from mphil.config import EncoderConfig, TrainConfig
 from mphil.graphs.split import Split
 from mphil.methods import build_method

@@ -11,7 +11,7 @@ from mphil.model.estimator.estimators import MPHILClassifier
 from mphil.model.predictor import load
 from mphil.model.product import prepare, train_product
 from mphil.model.screening import screen_file
-from mphil.tables.check import check
+from mphil.tables.inspection import check
 from tests.products import TINY, molecules, write_table
 
 

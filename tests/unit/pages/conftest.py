@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from mphil.pages.demo import Choice, DataView, DemoView, FoundAtoms, Making, MethodView, MoleculeView, PartView
-from mphil.pages.sphere import Cloud
+from mphil.pages.demo_page import Choice, DataView, DemoView, FoundAtoms, Making, MethodView, MoleculeView, PartView
+from mphil.pages.sphere_map import Cloud
 
 DRAWING = '<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9"><circle r="3"/></svg>'
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from mphil.errors import DataError
-from mphil.pages.sphere import Cloud, MoleculeMap, legend, molecule_map, sphere, still
+from mphil.pages.sphere_map import Cloud, MoleculeMap, legend, molecule_map, sphere, still
 
 DRAWING = '<svg xmlns="http://www.w3.org/2000/svg"><title>{}</title></svg>'
 PARTS = [("train", "training", "filled"), ("near", "yours, borderline", "barred"), ("out", "yours, out", "crossed")]

@@ -9,7 +9,7 @@ from openpyxl import Workbook, load_workbook
 
 import mphil.tables.binary_files
 from mphil.errors import DataError, UnknownName, UsageError
-from mphil.tables.check import check
+from mphil.tables.inspection import check
 from mphil.tables.read import open_table
 from mphil.tables.write import open_writer
 from tests.command import call

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from mphil.errors import UnknownName
 from mphil.graphs.split import PARTS
-from mphil.tables.cells import Coded, Target
+from mphil.tables.cell_values import Coded, Target
 from mphil.tables.duplicates import RULES, find_duplicates, find_leaks, settle_duplicates
 from mphil.tables.survey import Survey
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import mphil.tables.pool as pool
-from mphil.chem.batch import ARRAYS
+from mphil.chem.read_rows import ARRAYS
 from mphil.tables.pool import ReadingWorker, WorkerPool, run
 
 ROWS = ["CCO", "C C", "c1ccccc1", "", "[CH9]", "C[C@H](N)C(=O)O", "O"] * 30
@@ -45,16 +45,16 @@ def test_no_rows():
 # A worker that dies on one molecule and stalls on another; everything else is done as by the real one.
 DEADLY = """
 import os, time
-import mphil.chem.worker as worker
-true = worker.answer
+import mphil.chem.reader_process as reader
+true = reader.answer
 def answer(message):
     if "CCCCl" in message["smiles"]:
         os.abort()
     if "CCCBr" in message["smiles"]:
         time.sleep(60)
     return true(message)
-worker.answer = answer
-worker.main()
+reader.answer = answer
+reader.main()
 """
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from mphil.errors import DataError, UnknownName, UsageError
-from mphil.tables.cells import Coded, as_number, normal_label, read_target
+from mphil.tables.cell_values import Coded, as_number, normal_label, read_target
 from mphil.tables.read import open_table
 from mphil.tables.roles import find_roles
 

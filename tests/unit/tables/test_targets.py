@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mphil.errors import DataError
-from mphil.tables.cells import Coded, Measured
+from mphil.tables.cell_values import Coded, Measured
 from mphil.tables.targets import Threshold, read_cells
 
 

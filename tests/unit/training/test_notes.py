@@ -11,7 +11,7 @@ import torch
 from tests.toys import SMALL, small_benchmark
 
 import mphil
-from mphil.benchmarks.base import BENCHMARKS
+from mphil.benchmarks.catalogue import BENCHMARKS
 from mphil.training.recipe import MOLECULES
 from mphil.training.settings import resolve
 from mphil.training.trainable import budget_notes, notes, start_notes

@@ -14,7 +14,7 @@ from tests.graphs import TASKS
 from tests.toys import small_benchmark
 
 import mphil
-from mphil.benchmarks.base import Benchmark
+from mphil.benchmarks.catalogue import Benchmark
 from mphil.config import EncoderConfig, TrainConfig
 from mphil.graphs.loader import add_distractors, derive_seed, drop_edges
 from mphil.graphs.split import Split

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
-from mphil.benchmarks.base import BENCHMARKS
+from mphil.benchmarks.catalogue import BENCHMARKS
 from mphil.lab.cells import Cell, Request, expand
 from mphil.lab.records import FAILED, Record, RecordFile
 from mphil.lab.suite import Printed, Suite, known_methods, printed, reported

@@ -51,7 +51,7 @@ from mphil.model.bundle.manifest import (
     render_json,
     write_files,
 )
-from mphil.model.bundle.members import parse_members, render_members
+from mphil.model.bundle.members_file import parse_members, render_members
 from mphil.model.bundle.retired import renewed
 from mphil.model.committee.trees import Trees
 from mphil.nn.encoders import encoder_class

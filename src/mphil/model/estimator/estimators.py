@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.metrics import accuracy_score, r2_score
 
-from mphil.model.estimator.base import GraphEstimator
 from mphil.model.estimator.inputs import InputError, Labels, OnBad, read_labels, read_numbers, value_errors
+from mphil.model.estimator.shared import GraphEstimator
 from mphil.training.metrics import score as score_logits
 
 

@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 
 from mphil.benchmarks.label_table import molecule_benchmark
 from mphil.benchmarks.own_data import ENCODER, OwnData
-from mphil.chem.batch import texts
+from mphil.chem.read_rows import texts
 from mphil.chem.row_issue import RowIssue
 from mphil.graphs.store import GraphStore
 from mphil.model.estimator.inputs import InputError, Labels, Rows
-from mphil.tables.cells import Coded
+from mphil.tables.cell_values import Coded
 from mphil.tables.from_smiles import spelled_graphs
 from mphil.tables.pool import run
 from mphil.tables.splitting import (

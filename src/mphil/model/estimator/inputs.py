@@ -17,7 +17,7 @@ from mphil.chem.parse import is_molecule, spelling
 from mphil.errors import MphilError
 from mphil.graphs.batch import is_graph
 from mphil.graphs.store import GraphStore
-from mphil.tables.cells import Target, TargetKind
+from mphil.tables.cell_values import Target, TargetKind
 from mphil.tables.survey import above_median
 from mphil.task import Task
 

@@ -167,7 +167,7 @@ class Predictor:
 
     @property
     def reading(self) -> dict[str, Any]:
-        """Keyword arguments of `mphil.chem.batch.read_batch`, with which rows of SMILES are read as in training."""
+        """Keyword arguments of `mphil.chem.read_rows.read_batch`, with which rows of SMILES are read as in training."""
         reading = self.bundle.config.molecules
         if reading is None:
             raise UsageError(

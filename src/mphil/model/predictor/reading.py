@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from mphil.chem.batch import ReadBatch
+from mphil.chem.read_rows import ReadBatch
 from mphil.chem.row_issue import RowIssue
 from mphil.config import EncoderConfig
 from mphil.errors import UsageError

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from mphil.benchmarks.base import Benchmark
+from mphil.benchmarks.catalogue import Benchmark
 from mphil.benchmarks.own_data import OwnData
 from mphil.chem.describe import FINGERPRINT
 from mphil.chem.parse import PARENT

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from mphil.benchmarks.base import Benchmark
+from mphil.benchmarks.catalogue import Benchmark
 from mphil.benchmarks.own_data import OwnData, own_data, read_own_data, table_arguments
 from mphil.config import NamedArgs, RunConfig, SelectionRule, check_arguments
 from mphil.errors import DataError, UnknownName, UsageError

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from mphil.benchmarks.base import Benchmark
+from mphil.benchmarks.catalogue import Benchmark
 from mphil.graphs.split import Part
 from mphil.model.bundle import Bundle, Committee
 from mphil.model.committee.trees import MoleculeFeatures

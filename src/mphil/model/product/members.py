@@ -30,14 +30,14 @@ from rich.console import Console
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 
-from mphil.benchmarks.base import Benchmark
+from mphil.benchmarks.catalogue import Benchmark
 from mphil.chem.describe import FEATURES_NAME as FEATURES
 from mphil.config import NamedArgs, RunConfig
 from mphil.errors import MphilError, UsageError
 from mphil.files import write_bytes
 from mphil.methods.base import METHODS, resolve_hyperparameters
 from mphil.model.bundle import Committee, Member
-from mphil.model.bundle.members import parse_trees, tree_tensors
+from mphil.model.bundle.members_file import parse_trees, tree_tensors
 from mphil.model.committee.fitting import fit_trees
 from mphil.model.committee.trees import TREE_KINDS, TREE_NAMES, TREES_FORMAT, MoleculeFeatures, TreeKind, Trees
 from mphil.nn.threads import divided_cores

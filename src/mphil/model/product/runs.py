@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from mphil.benchmarks.base import Benchmark, benchmark
+from mphil.benchmarks.catalogue import Benchmark, benchmark
 from mphil.benchmarks.own_data import OwnData
 from mphil.chem.schema import SCHEMAS
 from mphil.config import SelectionRule

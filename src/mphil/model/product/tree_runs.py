@@ -16,7 +16,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from mphil.benchmarks.base import Benchmark
+from mphil.benchmarks.catalogue import Benchmark
 from mphil.config import NamedArgs, RunConfig
 from mphil.errors import DataError, UsageError
 from mphil.files import cores, write_json

@@ -1,7 +1,7 @@
 """Encoders: one file each, and any PyTorch module. A new file in this folder appears everywhere by itself."""
 
-from mphil.nn.encoders.base import ENCODERS, Encoder, register_encoder, summary
-from mphil.nn.encoders.build import admit, build_encoder, encoder_class, require_weights
+from mphil.nn.encoders.encoder import ENCODERS, Encoder, register_encoder, summary
+from mphil.nn.encoders.from_settings import admit, build_encoder, encoder_class, require_weights
 
 __all__ = [
     "ENCODERS",

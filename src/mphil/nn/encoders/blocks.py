@@ -14,7 +14,7 @@ from mphil.config import EncoderConfig
 from mphil.graphs.features import Features
 from mphil.graphs.store import Batch
 from mphil.nn import world
-from mphil.nn.encoders.base import Encoder, message_weight
+from mphil.nn.encoders.encoder import Encoder, message_weight
 from mphil.nn.fast.library import kernels
 from mphil.nn.fast.linear import Linear, frozen_perceptron, ours, perceptron
 from mphil.nn.fast.normalise import NO_STEPS, Norm, Steps, scaled, standardised

@@ -6,8 +6,8 @@ import torch
 from torch import Tensor, nn
 
 from mphil.graphs.features import Features
-from mphil.nn.encoders.base import register_encoder
 from mphil.nn.encoders.blocks import Layered, embed_edges
+from mphil.nn.encoders.encoder import register_encoder
 from mphil.nn.fast.linear import BlasLinear
 
 MOST_HEADS = 4

@@ -13,8 +13,8 @@ from torch import Tensor, nn
 from mphil.config import EncoderConfig
 from mphil.graphs.features import Features
 from mphil.graphs.store import Batch
-from mphil.nn.encoders.base import message_weight, register_encoder
 from mphil.nn.encoders.blocks import BatchNorm, Layered, embed_edges, mlp
+from mphil.nn.encoders.encoder import message_weight, register_encoder
 from mphil.nn.encoders.fast_gin import fast_gin
 from mphil.nn.fast.environments import countable, every_code, number_codes
 from mphil.nn.randomness import Dropout, standard_normal

@@ -11,8 +11,8 @@ from torch import Tensor, nn
 from mphil.config import EncoderConfig
 from mphil.graphs.features import Features
 from mphil.graphs.store import Batch
-from mphil.nn.encoders.base import Encoder, message_weight, register_encoder
 from mphil.nn.encoders.blocks import BatchNorm, embed_edges, embed_to_width, mlp, pad_by_size
+from mphil.nn.encoders.encoder import Encoder, message_weight, register_encoder
 from mphil.nn.encoders.gat import heads_for
 from mphil.nn.fast.aggregate import aggregate
 from mphil.nn.fast.linear import BlasLinear

@@ -6,7 +6,7 @@ from scipy.optimize import minimize
 
 from mphil.chem.describe import COUNTS, DESCRIPTORS
 from mphil.errors import IntegrityError
-from mphil.model.bundle.members import parse_trees, tree_tensors
+from mphil.model.bundle.members_file import parse_trees, tree_tensors
 from mphil.model.committee.fitting import fit_trees, probabilities
 from mphil.model.committee.trees import TREE_KINDS, MoleculeFeatures
 from mphil.model.committee.weights import as_logits, fit_weights

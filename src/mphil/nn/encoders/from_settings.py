@@ -15,8 +15,8 @@ from mphil.config import EncoderConfig
 from mphil.errors import UsageError
 from mphil.graphs.features import Features
 from mphil.graphs.store import Batch, GraphStore
-from mphil.nn.encoders.base import ENCODERS, Encoder, message_weight
 from mphil.nn.encoders.blocks import embed_edges, embed_to_width
+from mphil.nn.encoders.encoder import ENCODERS, Encoder, message_weight
 from mphil.registry import VARIABLE, load_plugins
 
 GIVEN = ("x", "edge_index", "edge_attr", "edge_weight", "batch")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mphil.pages.elements import CLASSES
-from mphil.pages.sphere import SCRIPTS, MoleculeMap, molecule_map
+from mphil.pages.sphere_map import SCRIPTS, MoleculeMap, molecule_map
 from mphil.pages.template import Grid, Rows, TableCell, page
 
 

@@ -14,9 +14,9 @@ from mphil.graphs.split import PARTS
 from mphil.pages.charts import bar_chart, line_chart
 from mphil.pages.elements import CLASSES, MISSING, Markup
 from mphil.pages.template import Grid, page
-from mphil.tables.cells import Target
-from mphil.tables.check import Report, SplitPreview
+from mphil.tables.cell_values import Target
 from mphil.tables.duplicates import Group
+from mphil.tables.inspection import Report, SplitPreview
 from mphil.tables.splitting import Assignment
 from mphil.trust.neighbours import hardness
 

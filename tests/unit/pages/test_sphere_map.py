@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mphil.errors import DataError
-from mphil.pages.sphere import FRONT, Cloud, legend, sphere, still, to_sphere3
+from mphil.pages.sphere_map import FRONT, Cloud, legend, sphere, still, to_sphere3
 
 PARTS = [("id_test", "ID test"), ("ood_test", "OOD test")]
 

@@ -7,7 +7,7 @@ from html.parser import HTMLParser
 import pytest
 
 from mphil.errors import DataError
-from mphil.pages.demo import render
+from mphil.pages.demo_page import render
 from mphil.pages.view import Choice, verdict
 
 from .conftest import method

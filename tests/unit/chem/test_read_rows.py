@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 from rdkit import Chem
 
-from mphil.chem import batch as batch_module
-from mphil.chem.batch import ARRAYS, ReadBatch, join, read_batch, read_rows, texts
+from mphil.chem import read_rows as batch_module
 from mphil.chem.parse import parse_smiles, standardise
+from mphil.chem.read_rows import ARRAYS, ReadBatch, join, read_batch, read_rows, texts
+from mphil.chem.reader_process import answer, receive, send
 from mphil.chem.row_issue import RowIssue
 from mphil.chem.schema import featurize
-from mphil.chem.worker import answer, receive, send
 from mphil.testing.trial import MOLECULES
 
 ROWS = ["CCO", "C C", "c1ccccc1C", "", "O=C1O[Al]23(OC1=O)(OC(=O)C(=O)O2)OC(=O)C(=O)O3", "C"]

@@ -5,8 +5,8 @@ import pytest
 import torch
 
 from mphil.errors import DataError
-from mphil.explain import substructures
-from mphil.explain.substructures import RankedSubstructure, disagreement, rank_substructures
+from mphil.explain import removal
+from mphil.explain.removal import RankedSubstructure, disagreement, rank_substructures
 from mphil.task import Task
 from tests.graphs import random_store
 
@@ -98,7 +98,7 @@ def test_several_classes_and_several_tasks(molecules):
 
 
 def test_a_large_molecule_is_bounded(molecules, monkeypatch):
-    monkeypatch.setattr(substructures, "MOST", 3)
+    monkeypatch.setattr(removal, "MOST", 3)
     importance = np.linspace(0, 1, int(molecules.n_nodes[0]))
     few = rank_substructures(built("erm", molecules), molecules, 0, importance)
     monkeypatch.undo()

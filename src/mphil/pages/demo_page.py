@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from mphil.pages.charts import bar_chart, line_chart
 from mphil.pages.elements import MISSING, SERIES, Markup, known, listing
-from mphil.pages.sphere import PROTOTYPES, legend, sphere
+from mphil.pages.sphere_map import PROTOTYPES, legend, sphere
 from mphil.pages.template import Grid, TableCell, page
 from mphil.pages.view import (
     KEPT,

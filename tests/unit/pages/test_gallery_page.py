@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from mphil.pages.gallery import Drawing, ExplainedView, Fragment, GalleryView, PartRow, PrototypeView, render
+from mphil.pages.gallery_page import Drawing, ExplainedView, Fragment, GalleryView, PartRow, PrototypeView, render
 
 from .conftest import DRAWING
 from .test_map import made

@@ -12,7 +12,7 @@ import mphil
 from mphil.errors import UsageError
 from mphil.methods import METHODS, build_method
 from mphil.nn.encoders import admit, build_encoder
-from mphil.nn.encoders.build import takes_weights
+from mphil.nn.encoders.from_settings import takes_weights
 from mphil.testing import method_checks
 from tests.graphs import TASKS, random_store, small_encoder, whole
 from tests.unit.nn.encoders import modules

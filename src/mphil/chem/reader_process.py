@@ -1,4 +1,4 @@
-"""A process that reads batches of SMILES for another one: `python -m mphil.chem.worker`.
+"""A process that reads batches of SMILES for another one: `python -m mphil.chem.reader_process`.
 
 RDKit is C++ that meets whatever people have in their tables. In a process of its own a molecule that kills or stalls
 it costs one row. Requests come on the standard input and answers go to the standard output, as frames of a JSON text
@@ -19,7 +19,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from mphil.chem.batch import Arrays, read_batch
+from mphil.chem.read_rows import Arrays, read_batch
 
 _LENGTHS = struct.Struct("<QQ")
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mphil.errors import DataError, UsageError
-from mphil.tables.cells import FORMATS, Measured, decimal_mark, looks_like_date, read_dates, read_measured
+from mphil.tables.cell_values import FORMATS, Measured, decimal_mark, looks_like_date, read_dates, read_measured
 
 
 @pytest.mark.parametrize(

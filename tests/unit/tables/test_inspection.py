@@ -9,9 +9,9 @@ import torch
 from torch_geometric.data import Data
 
 from mphil.errors import DataError, UnknownName, UsageError
-from mphil.pages.check import check_page
-from mphil.tables.check import check
+from mphil.pages.check_page import check_page
 from mphil.tables.graph_folders import open_graphs
+from mphil.tables.inspection import check
 from mphil.tables.splitting import OOD_TEST
 from tests.command import call
 

@@ -8,8 +8,8 @@ from rdkit import Chem
 from rdkit.Chem import MolFromSmiles
 from rdkit.DataStructs import CreateFromBinaryText, TanimotoSimilarity
 
-from mphil.chem.compare import REMOVED, corresponding_atoms, largest_shared, similar_groups
 from mphil.chem.describe import morgan_fingerprints
+from mphil.chem.similarity import REMOVED, corresponding_atoms, largest_shared, similar_groups
 from mphil.trust.neighbours import most_similar
 from tests.products import molecules
 
