@@ -38,6 +38,7 @@ from rdkit.DataStructs import BulkTanimotoSimilarity, CreateFromBinaryText
 import threads
 from mphil.chem.describe import morgan_fingerprints
 from mphil.config import EncoderConfig
+from mphil.files import cores
 from mphil.graphs.loader import Loader
 from mphil.methods import build_method
 from mphil.model.predictor import load
@@ -219,6 +220,24 @@ def next_to_chemprop(problem: Problem, repeats: int) -> tuple[dict[str, str], di
     return versions, rows
 
 
+def train_on_two_cores(table: Path, folder: Path) -> Row:
+    """Seconds on the clock of the default `mphil train FILE` with one core over those with two."""
+    if cores() < 2:
+        return skipped("there is one core")
+    seconds = []
+    for number in ("1", "2"):
+        command = [sys.executable, "-m", "mphil", "train", str(table), "--target", "active"]
+        began = time.perf_counter()
+        subprocess.run(
+            [*command, "--out", str(folder / f"cores-{number}")],
+            env=os.environ | {"OMP_NUM_THREADS": number},
+            check=True,
+            capture_output=True,
+        )
+        seconds.append(round(time.perf_counter() - began, 1))
+    return {"value": round(seconds[0] / seconds[1], 2), "seconds": seconds, "load": os.getloadavg()[0]}
+
+
 def two_cores() -> Row:
     """Seconds on the clock of a training of MPHIL+ with one thread over those with two."""
     if not our_products():
@@ -282,6 +301,7 @@ def measure(quick: bool) -> dict[str, Any]:
         labels = [int(value > 0) for value in many.store.y[:TABLE, 0].tolist()]
         write(folder / "table.csv", smiles[:TABLE], labels)
         tell("train 1,000 rows, % imports and reading", train_share(folder / "table.csv", folder / "run"))
+        tell("train 1,000 rows on two cores, times", train_on_two_cores(folder / "table.csv", folder))
         bundle = folder / "run" / "bundle"
         tell("predict 1 row, CPU s", start_up(bundle, smiles[0], folder, turns))
         fast = [sys.executable, "-m", "mphil", "train", str(folder / "table.csv"), "--target", "active", "--fast"]

@@ -18,6 +18,7 @@ from mphil.methods.base import Losses, Method, Parts, Progress, evaluating, regi
 from mphil.nn import sphere
 from mphil.nn.encoders import build_encoder
 from mphil.nn.encoders.blocks import mlp
+from mphil.nn.fast.linear import BlasLinear
 from mphil.nn.losses import labelled, masked_mean, one_hot
 from mphil.nn.readout import node_contribution, readout
 from mphil.nn.world import mean, share, total
@@ -177,10 +178,10 @@ class MPHIL(Method):
         size = (projection or width) if project else width
         hidden = max(1, int(width * projector_width))
         self.projector = (
-            nn.Sequential(nn.Linear(width, hidden), nn.ReLU(), nn.Linear(hidden, size)) if project else nn.Identity()
+            nn.Sequential(BlasLinear(width, hidden), nn.ReLU(), BlasLinear(hidden, size)) if project else nn.Identity()
         )
         if attention == "scaled-dot" and update not in ("ema-uniform", "ema-hard"):
-            self.query = nn.Linear(size, attention_width or size, bias=attention_bias)
+            self.query = BlasLinear(size, attention_width or size, bias=attention_bias)
             self.key = nn.Linear(size, attention_width or size, bias=False)
         bank = sphere.random_directions(task.n_tasks, task.n_classes, prototypes, size)
         self.prototypes: Tensor

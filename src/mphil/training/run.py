@@ -251,16 +251,19 @@ def summarise(trainer: Trainer, config: RunConfig, identity: str) -> dict[str, A
     rule that could.
     """
     history = trainer.at.history
-    last = {"epoch": len(history), "scores": trainer.evaluate()}
+    scores = {len(history): trainer.evaluate()}
     chosen: dict[str, Any] = {}
     for rule in reversed(RULES):
-        if rule in trainer.best:
+        epoch = trainer.best_epoch(rule)
+        if rule in trainer.best and epoch is not None:
             trainer.load_best(rule)
-            chosen[rule] = {"epoch": trainer.best_epoch(rule), "scores": trainer.evaluate()}
+            if epoch not in scores:
+                scores[epoch] = trainer.evaluate()
+            chosen[rule] = {"epoch": epoch, "scores": scores[epoch]}
     return {
         **origin(config, trainer.benchmark, identity),
         "selections": {rule: chosen[rule] for rule in RULES if rule in chosen},
-        "last": last,
+        "last": {"epoch": len(history), "scores": scores[len(history)]},
         "last5": last_scores(history, 5),
         "earlier_stages": trainer.at.earlier,
         "notes": notes(config, trainer.benchmark),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict
 from itertools import islice
 from time import process_time
@@ -116,8 +116,7 @@ class Trainer:
         An interrupt (Ctrl-C, SIGTERM) is passed on as soon as the present step is done and saved.
         """
         self._cpu_clock = process_time()
-        threads = shared_loops(loop_threads(self.config.threads), next(self.method.parameters()))
-        with Interrupt() as interrupt, kept_memory(), one_thread(), threads:
+        with Interrupt() as interrupt, kept_memory(), one_thread(), self._threads():
             if not self._finished():
                 self._seed("prepare")
                 self.method.train()
@@ -134,7 +133,10 @@ class Trainer:
     def evaluate(self, parts: tuple[Part, ...] = PARTS) -> dict[str, float | None]:
         """Score of the present weights on each part; None where it has no label to score or is not to be scored."""
         scored = tuple(part for part in parts if self.config.scored == "all" or part not in TESTS)
-        found = world.from_first(lambda: score_parts(self.method, self.benchmark, self.config.eval_batch_size, scored))
+        with self._threads():
+            found = world.from_first(
+                lambda: score_parts(self.method, self.benchmark, self.config.eval_batch_size, scored)
+            )
         return {part: found.get(part) for part in parts}
 
     def load_best(self, rule: str) -> None:
@@ -145,6 +147,10 @@ class Trainer:
         """The epoch that `rule` chose so far."""
         lower = self.benchmark.task.lower_is_better
         return best_epoch(self.at.history, rule, self.config.window, self.config.min_epochs, lower=lower)
+
+    def _threads(self) -> AbstractContextManager[None]:
+        """The compiled loops share their work among the threads of the settings inside."""
+        return shared_loops(loop_threads(self.config.threads), next(self.method.parameters()))
 
     def _in_order(self, part: Part) -> Loader:
         return Loader(self.benchmark.store, self.benchmark.split[part], self.config.eval_batch_size, self.device)

@@ -56,14 +56,16 @@ CUTS = {
 
 
 @broad
+@pytest.mark.parametrize("zeros", [True, False])
 @pytest.mark.parametrize("biased", [True, False])
 @pytest.mark.parametrize("depth", CUTS)
-def test_the_order_of_the_sums(depth, biased):
+def test_the_order_of_the_sums(depth, biased, zeros):
     draw = torch.Generator().manual_seed(depth)
-    left, right = coarse(17, depth, draw), coarse(depth, 35, draw)
-    bias = coarse(1, 35, draw)[0] if biased else None
+    left, right = coarse(17, depth, draw), coarse(depth, 135, draw)
+    left = left.relu() if zeros else left
+    bias = coarse(1, 135, draw)[0] if biased else None
     expected = fused(left, right, bias, CUTS[depth])
-    assert torch.equal(chained_product(torch.empty(17, 35), left, right, bias), expected)
+    assert torch.equal(chained_product(torch.empty(17, 135), left, right, bias, zeros=zeros), expected)
 
 
 @pytest.mark.parametrize("wrong", [[150, 300], [64, 128, 193], [193]])
@@ -90,16 +92,18 @@ def laid_out(rows: int, columns: int, apart: int, turned: bool, draw: torch.Gene
     apart=st.tuples(st.integers(0, 9), st.integers(0, 9), st.integers(0, 9)),
     turned=st.tuples(st.booleans(), st.booleans()),
     biased=st.booleans(),
+    zeros=st.booleans(),
     seed=st.integers(0, 1000),
 )
-def test_the_bits_of_the_blas(rows, depth, columns, apart, turned, biased, seed):
+def test_the_bits_of_the_blas(rows, depth, columns, apart, turned, biased, zeros, seed):
     draw = torch.Generator().manual_seed(seed)
     left, right = laid_out(rows, depth, apart[0], turned[0], draw), laid_out(depth, columns, apart[1], turned[1], draw)
+    left = left.relu_() if zeros else left
     bias = torch.randn(columns, generator=draw) if biased else None
     around = torch.full((rows, columns + apart[2]), 7.0)
     with one_thread():
         expected = torch.mm(left, right) if bias is None else torch.addmm(bias, left, right)
-    assert torch.equal(chained_product(around[:, :columns], left, right, bias), expected)
+    assert torch.equal(chained_product(around[:, :columns], left, right, bias, zeros=zeros), expected)
     assert (around[:, columns:] == 7).all()
 
 
@@ -112,7 +116,9 @@ def test_the_bits_of_the_blas_at_the_widths_of_the_benchmarks(sizes):
     draw = torch.Generator().manual_seed(0)
     left, right = torch.randn(rows, depth, generator=draw).relu(), torch.randn(depth, columns, generator=draw)
     with one_thread():
-        assert torch.equal(chained_product(torch.empty(rows, columns), left, right), torch.mm(left, right))
+        expected = torch.mm(left, right)
+    for zeros in (True, False):
+        assert torch.equal(chained_product(torch.empty(rows, columns), left, right, zeros=zeros), expected)
 
 
 @ours
@@ -131,22 +137,35 @@ def test_what_is_not_finite_is_not_hidden(bad, side):
     assert torch.equal(found.nan_to_num(), expected.nan_to_num())
 
 
+@ours
+@pytest.mark.parametrize("bad", [math.nan, math.inf])
+def test_what_is_not_finite_is_not_taken_for_a_zero(bad):
+    left, right = torch.randn(20, 300).relu(), torch.ones(300, 128)
+    left[3, 7] = bad
+    found = chained_product(torch.empty(20, 128), left, right, zeros=True)
+    assert (~found.isfinite()).nonzero()[:, 0].unique().tolist() == [3]
+
+
 @compiled
-@settings(max_examples=40)
+@settings(max_examples=60)
 @given(
     rows=st.integers(1, 1500),
     depth=st.integers(1, 400) | st.just(800),
     columns=st.integers(1, 200) | st.just(300),
     turned=st.booleans(),
+    zeros=st.booleans(),
     threads=st.sampled_from([2, 3, 7]),
 )
-def test_the_number_of_threads_changes_no_bit(rows, depth, columns, turned, threads):
+def test_the_number_of_threads_changes_no_bit(rows, depth, columns, turned, zeros, threads):
     draw = torch.Generator().manual_seed(rows)
     left, right = laid_out(rows, depth, 0, turned, draw), torch.randn(depth, columns, generator=draw)
+    left = left.relu_() if zeros else left
     found = []
     for number in (1, threads):
         with shared_loops(number, left):
-            found.append(chained_product(torch.empty(rows, columns), left, right))
+            kernels(left).share_from(microseconds=0)
+            found.append(chained_product(torch.empty(rows, columns), left, right, zeros=zeros))
+            kernels(left).share_from(microseconds=-1)
     assert torch.equal(*found)
 
 
@@ -220,10 +239,12 @@ class TestWhereTheyRun:
 
 
 @ours
+@pytest.mark.parametrize("zeros", [True, False])
 @pytest.mark.parametrize("summed", [True, False])
-def test_a_linear_map_and_its_gradients_have_the_bits_of_the_blas(monkeypatch, summed):
+def test_a_linear_map_and_its_gradients_have_the_bits_of_the_blas(monkeypatch, summed, zeros):
     torch.manual_seed(0)
-    linear, x, towards = Linear(96, 200), torch.randn(700, 96, requires_grad=summed), torch.randn(700, 200)
+    linear, x, towards = Linear(96, 200, zeros=zeros), torch.randn(700, 96), torch.randn(700, 200)
+    x = (x.relu() if zeros else x).requires_grad_(summed)
     inputs = (x, linear.weight, linear.bias) if summed else (linear.weight, linear.bias)
 
     def found() -> list[Tensor]:

@@ -307,7 +307,7 @@ def test_a_library_without_our_functions(file):
     compile_text("int other(void) { return 1; }", file)
     file.with_suffix(".sha256").write_text(hashlib.sha256(file.read_bytes()).hexdigest())
     assert ask_again().library is None
-    assert f"{file} has no function 'normalise_groups'" in status().reason
+    assert f"{file} has no function '{next(iter(loading.declared()))}'" in status().reason
     assert kernels(torch.ones(1)) is None
 
 

@@ -7,6 +7,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 import torch
@@ -22,6 +23,17 @@ from mphil.nn.threads import divided_cores, loop_threads, shared_loops, usable_c
 
 pytestmark = pytest.mark.skipif(status().library is None, reason=status().reason)
 LIKE = torch.empty(0)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def everything_is_shared():
+    """Else most of what is small enough for a test would not be."""
+    libraries = [kernels(torch.empty(0, dtype=dtype)) for dtype in (torch.float32, torch.float64)]
+    for library in libraries:
+        library.share_from(microseconds=0)
+    yield
+    for library in libraries:
+        library.share_from(microseconds=-1)
 
 
 def layer(
@@ -156,6 +168,20 @@ def test_forked_while_others_work():
     finally:
         stop.set()
         busy.join()
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="the system does not tell how many threads there are")
+@pytest.mark.parametrize(("rows", "shares"), [(100, False), (5_000, True)])
+def test_little_work_wakes_nobody(rows, shares):
+    def threads_begin() -> bool:
+        norm = Norm(torch.zeros(300), torch.ones(300), torch.tensor(0), 0.1, 1e-5)
+        before = len(list(Path("/proc/self/task").iterdir()))
+        kernels(LIKE).share_from(microseconds=-1)
+        with shared_loops(2, LIKE), torch.no_grad():
+            standardised(torch.randn(rows, 300), torch.ones(300), torch.zeros(300), None, norm, Steps())
+        return len(list(Path("/proc/self/task").iterdir())) > before
+
+    assert exit_code(lambda: threads_begin() == shares) == 0
 
 
 class TestNumber:

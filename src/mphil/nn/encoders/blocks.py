@@ -76,7 +76,7 @@ class MLP(nn.Sequential):
     """Linear, batch normalisation, ReLU, linear: (n_rows, before) -> (n_rows, after)."""
 
     def __init__(self, before: int, hidden: int, after: int) -> None:
-        super().__init__(Linear(before, hidden), BatchNorm(hidden), nn.ReLU(), Linear(hidden, after))
+        super().__init__(Linear(before, hidden), BatchNorm(hidden), nn.ReLU(), Linear(hidden, after, zeros=True))
 
     def forward(
         self,

@@ -6,13 +6,19 @@
 
    The result is made in tiles of HIGH rows and two vectors of columns whose sums stay in registers. What is multiplied
    from the right is copied beforehand into panels as wide as a tile; a part of one stays in the first cache while a band
-   of rows from the left passes by. */
+   of rows from the left passes by.
+
+   Of rows from the left with many zeros, as those a ReLU lets through, only what is not 0 is multiplied, row by row and
+   as wide as there are registers for the sums. A chain is the same without them; but they do not see what they meet, be
+   it infinite. Half the multiplications cost three quarters of the time: each of them reads a vector of its own. */
 
 #include "kernels.h"
 
 enum { ZMM = 64, MANY = ZMM / sizeof(real), PANEL = 2 * MANY, PART = 192 };
+enum { WORD = 64, WORDS = PART / WORD, GROUP = 5, WIDE = GROUP * PANEL }; /* of rows with zeros: bits, panels, columns */
 enum { BYTES = 256 << 10 };            /* of a band, which stays in the second cache */
-enum { SHARED = 1 << 21, BANDS = 4 };  /* multiplications that are worth threads, and bands for each of them */
+enum { BANDS = 4 };                    /* for each thread */
+enum { SPEED = 100000, COPIED = 4000 }; /* multiplications, and copied numbers, in a microsecond, roughly */
 
 #ifdef __AVX512F__
 enum { HIGH = 14 };
@@ -23,11 +29,12 @@ enum { HIGH = 1 }; /* never run there, and quickly compiled */
 typedef real broad __attribute__((vector_size(ZMM), aligned(sizeof(real)), may_alias));
 
 /* A product, and its factor from the right in panels, part by part. a[i][k] is at a[i * row + k * step], b[k][c] at
-   b[k * down + c * column]. A slot of `room` is for a band of rows of which a row is not contiguous. */
+   b[k * down + c * column]. A slot of `room`, `size` numbers, is for a band of rows of which a row is not contiguous or
+   has zeros. */
 typedef struct {
     real *out, *panels, *room;
     const real *a, *b, *bias;
-    int64_t out_stride, row, step, down, column, rows, depth, columns, padded, band;
+    int64_t out_stride, row, step, down, column, rows, depth, columns, padded, band, size;
 } Chains;
 
 /* Whether these loops were seen to be faster than a BLAS on a processor like this one: with vectors of 64 bytes. */
@@ -143,10 +150,77 @@ static void pack(real *restrict to, const real *restrict a, const Chains *c, int
     }
 }
 
+/* A word for each of so many rows: what is not 0 in its next `deep` columns. */
+static void find(uint64_t *restrict words, const real *restrict a, const Chains *c, int64_t rows, int64_t deep) {
+    memset(words, 0, rows * sizeof(uint64_t));
+    if (c->row == 1)
+        for (int64_t k = 0; k < deep; k++)
+            for (int64_t i = 0; i < rows; i++) words[i] |= (uint64_t)(a[i + k * c->step] != 0) << k;
+    else
+        for (int64_t i = 0; i < rows; i++) {
+            uint64_t word = 0;
+            for (int64_t k = 0; k < deep; k++) word |= (uint64_t)(a[i * c->row + k * c->step] != 0) << k;
+            words[i] = word;
+        }
+}
+
+/* sums[i][c] += sum over k in the word of row i of a[i][k] b[k][c], in so many vectors; `fresh` sums begin with 0. */
+static inline __attribute__((always_inline)) void lines(real *restrict sums, const real *restrict a,
+                                                        const real *restrict b, const uint64_t *restrict words,
+                                                        const Chains *c, int64_t rows, int64_t deep, int fresh,
+                                                        const int vectors) {
+    for (int64_t i = 0; i < rows; i++, a += c->row, sums += WIDE) {
+        broad sum[2 * GROUP], *at = (broad *)sums;
+        for (int v = 0; v < vectors; v++)
+            if (fresh) sum[v] = (broad){0};
+            else sum[v] = at[v];
+        for (uint64_t left = words[i]; left; left &= left - 1) {
+            const int64_t k = __builtin_ctzll(left);
+            const real factor = a[k * c->step], *right = b + k * PANEL;
+            for (int v = 0; v < vectors; v++)
+                sum[v] += factor * *(const broad *)(right + v / 2 * deep * PANEL + v % 2 * MANY);
+        }
+        for (int v = 0; v < vectors; v++) at[v] = sum[v];
+    }
+}
+
+/* A part of some panels with a band of rows, a word of which is not 0; adds it as `tile` does. */
+static void thin_strip(real *restrict out, const real *a, const real *b, const real *restrict begin, const Chains *c,
+                       real *restrict sums, const uint64_t *words, int64_t rows, int64_t deep, int64_t columns,
+                       int more) {
+    for (int64_t k = 0; k < deep; k += WORD, a += WORD * c->step, b += WORD * PANEL, words += c->band)
+        switch ((smaller(columns, WIDE) + MANY - 1) / MANY) {
+#define CASE(vectors)                                                                                                 \
+    case vectors:                                                                                                     \
+        lines(sums, a, b, words, c, rows, deep, k == 0, vectors);                                                     \
+        break;
+            CASE(1) CASE(2) CASE(3) CASE(4) CASE(5) CASE(6) CASE(7) CASE(8) CASE(9) CASE(10)
+#undef CASE
+        }
+    for (int64_t i = 0, wide = smaller(columns, WIDE); i < rows; i++, out += c->out_stride, sums += WIDE)
+        for (int64_t j = 0; j < wide; j++) out[j] = (more ? out[j] : begin ? begin[j] : 0) + sums[j];
+}
+
+static void multiply_thin_band(void *about, int64_t piece, int64_t slot) {
+    const Chains *c = about;
+    const int64_t first = piece * c->band, rows = smaller(c->band, c->rows - first);
+    real *out = c->out + first * c->out_stride, *sums = c->room + slot * c->size;
+    uint64_t *words = (uint64_t *)(sums + c->band * WIDE);
+    for (int64_t from = 0, to; from < c->depth; from = to) {
+        to = part_end(from, c->depth);
+        const real *a = c->a + first * c->row + from * c->step;
+        for (int64_t k = 0; k < to - from; k += WORD)
+            find(words + k / WORD * c->band, a + k * c->step, c, rows, smaller(WORD, to - from - k));
+        for (int64_t p = 0; p < c->padded; p += WIDE)
+            thin_strip(out + p, a, c->panels + from * c->padded + p * (to - from), c->bias ? c->bias + p : 0, c, sums,
+                       words, rows, to - from, c->columns - p, from > 0);
+    }
+}
+
 static void multiply_band(void *about, int64_t piece, int64_t slot) {
     const Chains *c = about;
     const int64_t first = piece * c->band, rows = smaller(c->band, c->rows - first);
-    real *out = c->out + first * c->out_stride, *room = c->room + slot * (c->band + HIGH) * PART;
+    real *out = c->out + first * c->out_stride, *room = c->room + slot * c->size;
     for (int64_t from = 0, to; from < c->depth; from = to) {
         to = part_end(from, c->depth);
         const real *a = c->a + first * c->row + from * c->step;
@@ -166,22 +240,23 @@ static int64_t band_for(int64_t rows, int64_t numbers, int64_t threads) {
 }
 
 /* out = a b + bias: (rows, depth) (depth, columns), where a[i][k] is at a[i * row + k * step] and b[k][c] at
-   b[k * down + c * column]. Returns -1 without memory. */
+   b[k * down + c * column]. With `zeros` those of a are left out. Returns -1 without memory. */
 int chained_product(real *restrict out, const real *restrict a, const real *restrict b, const real *restrict bias,
                     int64_t out_stride, int64_t row, int64_t step, int64_t down, int64_t column, int64_t rows,
-                    int64_t depth, int64_t columns) {
+                    int64_t depth, int64_t columns, int64_t zeros) {
     const int64_t padded = (columns + PANEL - 1) / PANEL * PANEL;
-    const int64_t threads = rows * depth * columns < SHARED ? 1 : sharing_threads();
-    const int64_t band = band_for(rows, smaller(depth, PART) + columns, threads);
-    real *begin = new_numbers(padded + depth * padded + (step == 1 ? 0 : threads * (band + HIGH) * PART));
+    const int64_t work = rows * depth * columns / SPEED, threads = work < LITTLE ? 1 : sharing_threads();
+    const int64_t band = band_for(rows, zeros ? WIDE : smaller(depth, PART) + columns, threads);
+    const int64_t words = (WORDS * band * sizeof(uint64_t) / ZMM + 1) * MANY;
+    const int64_t size = zeros ? band * WIDE + words : step == 1 ? 0 : (band + HIGH) * PART;
+    real *begin = new_numbers(padded + depth * padded + sharing_threads() * size);
     if (!begin) return -1;
     Chains c = {out, begin + padded, begin + padded + depth * padded, a, b, bias ? begin : 0, out_stride, row, step,
-                down, column, rows, depth, columns, padded, band};
+                down, column, rows, depth, columns, padded, band, size};
+    const Task multiply = zeros ? multiply_thin_band : multiply_band;
     if (bias) memcpy(begin, bias, columns * sizeof(real));
-    for (int64_t piece = 0; threads == 1 && piece < padded / PANEL; piece++) fill(&c, piece, 0);
-    if (threads > 1) share(fill, &c, padded / PANEL);
-    for (int64_t piece = 0; threads == 1 && piece * band < rows; piece++) multiply_band(&c, piece, 0);
-    if (threads > 1) share(multiply_band, &c, (rows + band - 1) / band);
+    share(fill, &c, padded / PANEL, depth * padded / COPIED);
+    share(multiply, &c, (rows + band - 1) / band, work);
     free(begin);
     return 0;
 }

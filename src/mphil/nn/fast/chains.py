@@ -15,10 +15,12 @@ LEAST_ROWS, LEAST_COLUMNS = 4, 12
 """A BLAS has other loops for fewer, which add in other orders."""
 WORTHWHILE = 1 << 19
 """Multiplications from which on a call of ours is not slower than one of a BLAS."""
+LEAST_WIDTH = 128
+"""Columns of a result from which on it pays to leave out zeros: fewer sums wait for each other."""
 DEPTHS = (1, 7, 128, 191, 192, 193, 250, 301, 383, 384, 385, 600, 1000)
 """Compared with the BLAS: it cuts sums of different lengths in different ways."""
 SMALL = ((4, 65), (19, 12), (31, 40))
-LARGE = ((300, 300, 160), (130, 1000, 100))
+LARGE = ((300, 300, 160), (130, 1000, 130))
 """Rows and columns that are compared at each of these depths; rows, depth and columns that are compared besides."""
 
 
@@ -32,8 +34,13 @@ def chained(left: Tensor, right: Tensor) -> bool:
     return fits and many and why_not() is None
 
 
-def chained_product(out: Tensor, left: Tensor, right: Tensor, bias: Tensor | None = None) -> Tensor:
-    """The product of two matrices, plus `bias` in every row, written to `out`, of which a row is contiguous."""
+def chained_product(
+    out: Tensor, left: Tensor, right: Tensor, bias: Tensor | None = None, *, zeros: bool = False
+) -> Tensor:
+    """The product of two matrices, plus `bias` in every row, written to `out`, of which a row is contiguous.
+
+    With `zeros`, as many of `left` has that came out of a ReLU, these are left out where that pays.
+    """
     if kernels(left).chained_product(  # type: ignore[union-attr]
         out=out,
         a=left,
@@ -47,6 +54,7 @@ def chained_product(out: Tensor, left: Tensor, right: Tensor, bias: Tensor | Non
         rows=left.shape[0],
         depth=left.shape[1],
         columns=right.shape[1],
+        zeros=zeros and right.shape[1] >= LEAST_WIDTH,
     ):
         raise MemoryError("no room for the panels of a product")
     return out
@@ -97,10 +105,11 @@ def _same_bits(rows: int, depth: int, columns: int, draw: torch.Generator) -> bo
     left, right = _numbers(rows, depth, draw), _numbers(depth, columns, draw)
     turned_left, turned_right = left.T.contiguous().T, right.T.contiguous().T
     bias, out = _numbers(1, columns, draw)[0], torch.empty(rows, columns)
-    pairs = ((left, turned_right, bias), (left, right, None), (turned_left, right, None))
+    pairs = [(left, turned_right, bias, False), (left, right, None, False), (turned_left, right, None, False)]
+    pairs += [(a.relu(), b, c, True) for a, b, c, _ in pairs if columns >= LEAST_WIDTH]
     return all(
-        torch.equal(chained_product(out, a, b, c), torch.mm(a, b) if c is None else torch.addmm(c, a, b))
-        for a, b, c in pairs
+        torch.equal(chained_product(out, a, b, c, zeros=zeros), torch.mm(a, b) if c is None else torch.addmm(c, a, b))
+        for a, b, c, zeros in pairs
     )
 
 

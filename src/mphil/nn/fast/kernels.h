@@ -50,8 +50,10 @@ static inline void drop(real *restrict row, const int16_t *restrict draw, int16_
    `sharing_threads`. */
 typedef void (*Task)(void *about, int64_t piece, int64_t slot);
 
-/* Do all pieces, in any order, by as many threads as this one has been given. */
-void share(Task task, void *about, int64_t pieces);
+/* Do all pieces, in any order, by as many threads as this one has been given, or by this one alone where sharing does not
+   pay; `work` is how many microseconds one thread takes, roughly. */
+enum { LITTLE = 20 }; /* microseconds below which it never does */
+void share(Task task, void *about, int64_t pieces, int64_t work);
 int64_t sharing_threads(void);
 
 /* ---- products.c --------------------------------------------------------------------------------------------------- */

@@ -18,12 +18,23 @@ ALIGNMENT = 32
 
 
 class Linear(nn.Linear):
-    """A linear map: (n, before) -> (n, after). On a CPU rows are padded, in memory, to whole vector registers."""
+    """A linear map: (n, before) -> (n, after). On a CPU rows are padded, in memory, to whole vector registers.
+
+    Args:
+        before: numbers of a row.
+        after: numbers of a row of the result.
+        bias: whether one is added.
+        zeros: many of the numbers it takes are 0, as those that come out of a ReLU.
+    """
+
+    def __init__(self, before: int, after: int, bias: bool = True, *, zeros: bool = False) -> None:
+        super().__init__(before, after, bias)
+        self.zeros = zeros
 
     def forward(self, x: Tensor) -> Tensor:
         if kernels(x) is None or x.dim() != 2:
             return super().forward(x)
-        out: Tensor = _Linear.apply(x, self.weight, self.bias)  # type: ignore[no-untyped-call]
+        out: Tensor = _Linear.apply(x, self.weight, self.bias, self.zeros)  # type: ignore[no-untyped-call]
         return out
 
 
@@ -35,21 +46,23 @@ class BlasLinear(nn.Linear):
         wide = min(self.weight.shape) >= LEAST_COLUMNS
         if x.dim() != 2 or not wide or not chained(x, self.weight.T):
             return super().forward(x)
-        out: Tensor = _Linear.apply(x, self.weight, self.bias)  # type: ignore[no-untyped-call]
+        out: Tensor = _Linear.apply(x, self.weight, self.bias, False)  # type: ignore[no-untyped-call]
         return out
 
 
-def product(left: Tensor, right: Tensor, bias: Tensor | None = None, sums: Tensor | None = None) -> Tensor:
+def product(
+    left: Tensor, right: Tensor, bias: Tensor | None = None, sums: Tensor | None = None, *, zeros: bool = False
+) -> Tensor:
     """The product of two matrices, plus `bias` in every row; its rows are padded in memory.
 
-    The columns of `left` are added to `sums`, if there is one.
+    The columns of `left` are added to `sums`, if there is one. With `zeros` many numbers of `left` are 0.
     """
     out = aligned(len(left), right.shape[1], left)
     if not ours(left, right):
         if sums is not None:
             sums += left.sum(0)
         if chained(left, right):
-            return chained_product(out, left, right, bias)
+            return chained_product(out, left, right, bias, zeros=zeros)
         return torch.mm(left, right, out=out) if bias is None else torch.addmm(bias, left, right, out=out)
     left = dense_rows(left)
     if kernels(left).product(  # type: ignore[union-attr]
@@ -70,10 +83,12 @@ def product(left: Tensor, right: Tensor, bias: Tensor | None = None, sums: Tenso
     return out
 
 
-def weight_gradient(grad: Tensor, x: Tensor) -> Tensor:
-    """The gradient of the weight of a linear map of x, given that of its result."""
+def weight_gradient(grad: Tensor, x: Tensor, *, zeros: bool = False) -> Tensor:
+    """The gradient of the weight of a linear map of x, of which many numbers are 0 with `zeros`, given its result's."""
     if not chained(grad.T, x):
         return grad.T @ x
+    if zeros:
+        return chained_product(x.new_empty(x.shape[1], grad.shape[1]), x.T, grad, zeros=True).T.contiguous()
     return chained_product(x.new_empty(grad.shape[1], x.shape[1]), grad.T, x)
 
 
@@ -100,9 +115,10 @@ def aligned(rows: int, width: int, like: Tensor) -> Tensor:
 
 class _Linear(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, zeros: bool) -> Tensor:
         ctx.save_for_backward(x, weight)
-        return product(x, weight.T, bias)
+        ctx.zeros = zeros
+        return product(x, weight.T, bias, zeros=zeros)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> Gradients:
@@ -110,9 +126,9 @@ class _Linear(torch.autograd.Function):
         if torch.is_grad_enabled() or not ctx.needs_input_grad[0]:
             grad_bias = grad.sum(0) if ctx.needs_input_grad[2] else None
             grad_x = grad @ weight if ctx.needs_input_grad[0] else None
-            return grad_x, grad.T @ x if torch.is_grad_enabled() else weight_gradient(grad, x), grad_bias
+            return grad_x, grad.T @ x if torch.is_grad_enabled() else weight_gradient(grad, x), grad_bias, None
         grad_bias = grad.new_zeros(grad.shape[1]) if ctx.needs_input_grad[2] else None
-        return product(grad, weight, sums=grad_bias), weight_gradient(grad, x), grad_bias
+        return product(grad, weight, sums=grad_bias), weight_gradient(grad, x, zeros=ctx.zeros), grad_bias, None
 
 
 class _ThinLinear(torch.autograd.Function):

@@ -6,6 +6,8 @@
 
 #include "kernels.h"
 
+enum { SPEED = 50000 }; /* multiplications in a microsecond, roughly */
+
 static int64_t widest(int64_t a, int64_t b, int64_t c) { return -smaller(-a, smaller(-b, -c)); }
 
 /* to = relu(scale * x + shift), row by row. */
@@ -90,6 +92,7 @@ double perceptron(real *restrict out, real *restrict hidden, real *restrict colu
                   double momentum, int64_t out_stride, int64_t stride, int64_t x_stride, int64_t rows, int64_t before,
                   int64_t width, int64_t after) {
     const int64_t band = band_of(widest(before, width, after)), slots = sharing_threads();
+    const int64_t work = rows * width * (before + after) / 2 / SPEED;
     Forward f = {.out = out, .hidden = hidden, .x = x, .columns = columns, .count = count, .out_stride = out_stride,
                  .stride = stride, .x_stride = x_stride, .width = width};
     Moments moments = {0};
@@ -104,7 +107,7 @@ double perceptron(real *restrict out, real *restrict hidden, real *restrict colu
         if (x) fill_factor(&f.up, first, first_bias, 1, before);
         fill_factor(&f.down, last, last_bias, 1, width);
         if (weight) {
-            share(measure_band, &f, f.in.bands);
+            share(measure_band, &f, f.in.bands, work);
             for (int64_t n = 0; n < f.in.bands; n++)
                 for (int64_t b = 0; b < blocks_of(&f.in, n); b++) {
                     real *room = block_room(&f.in, n, b);
@@ -112,7 +115,7 @@ double perceptron(real *restrict out, real *restrict hidden, real *restrict colu
                 }
             conclude(&moments, columns, running_mean, running_variance, batches, weight, bias, eps, momentum);
         }
-        share(finish_band, &f, f.in.bands);
+        share(finish_band, &f, f.in.bands, work);
     }
     for (int64_t s = 0; f.active && s < slots; s++) free_masked(f.active + s);
     free(f.active);
@@ -227,6 +230,7 @@ int perceptron_backward(real *restrict grad_x, real *restrict grad_hidden, real 
                         int64_t grad_stride, int64_t stride, int64_t x_stride, int64_t rows, int64_t before,
                         int64_t width, int64_t after) {
     const int64_t band = band_of(widest(before, width, after)), slots = sharing_threads();
+    const int64_t work = rows * width * (before + after) / 2 / SPEED;
     Backward b = {.grad_x = grad_x, .grad_hidden = grad_hidden, .grad_first = grad_first,
                   .grad_first_bias = grad_first_bias, .grad_last_bias = grad_last_bias, .grad = grad, .x = x,
                   .hidden = hidden, .columns = columns, .count = count, .grad_x_stride = grad_x_stride,
@@ -241,15 +245,15 @@ int perceptron_backward(real *restrict grad_x, real *restrict grad_hidden, real 
     if (!failed) {
         fill_factor(&b.down, last, 0, width, 1);
         if (grad_x) fill_factor(&b.up, first, 0, before, 1);
-        share(return_band, &b, b.in.bands);
+        share(return_band, &b, b.in.bands, work);
         for (int64_t n = 0; n < b.in.bands; n++)
             for (int64_t k = 0; k < blocks_of(&b.in, n); k++) {
                 const real *room = block_room(&b.in, n, k);
                 join_slopes(&b.slopes, room, room + width, columns);
             }
         settle(&b.slopes, grad_affine, columns, total);
-        share(correct_band, &b, b.in.bands);
-        share(add_columns, &b, b.pieces);
+        share(correct_band, &b, b.in.bands, work);
+        share(add_columns, &b, b.pieces, work);
         transpose(grad_last, b.sums, b.whole, after, width);
     }
     for (int64_t s = 0; b.adding && s < slots; s++) free_adding(b.adding + s);

@@ -2,7 +2,11 @@
 
    Pieces of work are handed out one by one, so that a thread that is late, or never gets a processor, holds up nobody
    for longer than a piece. The threads are begun with the first work that is shared and wait for more until the process
-   ends; a forked process begins its own. */
+   ends; a forked process begins its own.
+
+   Sharing must not cost more than it brings. Little work is shared only with threads that are looking for some, since
+   waking one costs as much as a small loop. Who had its processor for a part of the time only works alone for a while:
+   others use the cores, and a thread that looks for work would take them from its caller. */
 
 #define _POSIX_C_SOURCE 200809L
 
@@ -11,9 +15,13 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <time.h>
 
 enum { MOST_THREADS = 64 };
-enum { PATIENCE = 1000 }; /* looks for more work, some 30 microseconds of them, before a thread goes to sleep */
+enum { PATIENCE = 8000 };           /* looks for more work, some 200 microseconds, before a thread goes to sleep */
+enum { LEAST = 150 };               /* microseconds of work that are worth waking up a thread */
+enum { PERIOD = 20000000, REST = 500000000 }; /* nanoseconds that are looked at, and that a thread then works alone */
+enum { PERCENT = 92 };              /* of a period that a thread must have had its processor to go on sharing */
 
 #if defined(__x86_64__) || defined(__i386__)
 #define pause_shortly() __builtin_ia32_pause()
@@ -30,6 +38,7 @@ typedef struct {
     void *about;
     int open;                            /* whether threads may join in */
     _Atomic int64_t call, active, next;  /* calls so far, threads at work besides the caller, the next piece */
+    _Atomic int64_t looking;             /* threads that look for more work */
 } Pool;
 
 #define FRESH                                                                                                         \
@@ -40,6 +49,8 @@ typedef struct {
 
 static Pool pool = FRESH;
 static _Thread_local int64_t wanted = 1;
+static _Thread_local int64_t began, worked, rests; /* when a period began, processor time by then, when a rest ends */
+static _Atomic int64_t least = -1;
 
 /* How many threads share the work of calls from this thread; returns what it was before. */
 int64_t set_threads(int64_t threads) {
@@ -48,16 +59,21 @@ int64_t set_threads(int64_t threads) {
     return before;
 }
 
+/* Share all work that takes so many microseconds, whatever threads do; -1, as it begins, decides by them. For tests. */
+void share_from(int64_t microseconds) { least = microseconds; }
+
 int64_t sharing_threads(void) { return wanted; }
 
-static void work(Task task, void *about, int64_t pieces, int64_t slot) {
+static void do_pieces(Task task, void *about, int64_t pieces, int64_t slot) {
     for (int64_t piece; (piece = atomic_fetch_add(&pool.next, 1)) < pieces;) task(about, piece, slot);
 }
 
 static void *wait_and_work(void *unused) {
     int64_t seen = 0;
     for (;;) {
+        atomic_fetch_add(&pool.looking, 1);
         for (int i = 0; i < PATIENCE && atomic_load(&pool.call) == seen; i++) pause_shortly();
+        atomic_fetch_sub(&pool.looking, 1);
         pthread_mutex_lock(&pool.lock);
         while (atomic_load(&pool.call) == seen) pthread_cond_wait(&pool.begun, &pool.lock);
         seen = atomic_load(&pool.call);
@@ -68,7 +84,7 @@ static void *wait_and_work(void *unused) {
         if (joining) atomic_fetch_add(&pool.active, 1);
         pthread_mutex_unlock(&pool.lock);
         if (!joining) continue;
-        work(task, about, pieces, slot);
+        do_pieces(task, about, pieces, slot);
         pthread_mutex_lock(&pool.lock);
         if (atomic_fetch_sub(&pool.active, 1) == 1) pthread_cond_signal(&pool.ended);
         pthread_mutex_unlock(&pool.lock);
@@ -100,8 +116,34 @@ static void begin_threads(int64_t threads) {
     pthread_sigmask(SIG_SETMASK, &before, 0);
 }
 
-void share(Task task, void *about, int64_t pieces) {
-    if (wanted < 2 || pieces < 2 || pthread_mutex_trylock(&pool.turn)) {
+static int64_t nanoseconds(clockid_t clock) {
+    struct timespec now = {0};
+    clock_gettime(clock, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+/* Whether others use the cores, by how much of the last period this thread had its processor. Periods that are much
+   too long say nothing: nobody asked meanwhile. */
+static int others_work(void) {
+    const int64_t now = nanoseconds(CLOCK_MONOTONIC), passed = now - began;
+    if (now < rests) return 1;
+    if (passed > PERIOD || began < rests) {
+        const int64_t before = worked;
+        worked = nanoseconds(CLOCK_THREAD_CPUTIME_ID);
+        if (began >= rests && passed < 5 * PERIOD && 100 * (worked - before) < PERCENT * passed) rests = now + REST;
+        began = now;
+    }
+    return now < rests;
+}
+
+/* Whether so many microseconds of work are worth other threads now. */
+static int pays(int64_t work) {
+    if (least >= 0) return work >= least;
+    return work >= (atomic_load(&pool.looking) ? LITTLE : LEAST) && !others_work();
+}
+
+void share(Task task, void *about, int64_t pieces, int64_t work) {
+    if (wanted < 2 || pieces < 2 || !pays(work) || pthread_mutex_trylock(&pool.turn)) {
         for (int64_t piece = 0; piece < pieces; piece++) task(about, piece, 0);
         return;
     }
@@ -117,7 +159,7 @@ void share(Task task, void *about, int64_t pieces) {
     atomic_fetch_add(&pool.call, 1);
     pthread_cond_broadcast(&pool.begun);
     pthread_mutex_unlock(&pool.lock);
-    work(task, about, pieces, 0);
+    do_pieces(task, about, pieces, 0);
     pthread_mutex_lock(&pool.lock);
     pool.open = 0; /* who wakes up from now on finds nothing to do */
     pthread_mutex_unlock(&pool.lock);
