@@ -23,7 +23,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
@@ -238,11 +238,11 @@ def train_on_two_cores(table: Path, folder: Path) -> Row:
     return {"value": round(seconds[0] / seconds[1], 2), "seconds": seconds, "load": os.getloadavg()[0]}
 
 
-def two_cores() -> Row:
-    """Seconds on the clock of a training of MPHIL+ with one thread over those with two."""
+def two_cores(measure: Callable[[], dict[str, Any]]) -> Row:
+    """Seconds on the clock of a training with one thread over those with two."""
     if not our_products():
         return skipped(f"{products_run()}; its rounding depends on its threads")
-    found = threads.measure(*threads.CASES[0])
+    found = measure()
     return {"value": found["times"], "at_most": found["at most"], "load": os.getloadavg()[0]}
 
 
@@ -316,7 +316,10 @@ def measure(quick: bool) -> dict[str, Any]:
     else:
         for name in ("mphil", "mphil+"):
             tell(f"{name} training, of chemprop's", skipped(f"chemprop: {PEER} is not set"))
-    tell("one training on two cores, times", two_cores())
+    for name, method in (("one training", "mphil+"), ("mphil training", "mphil")):
+        tell(f"{name} on two cores, times", two_cores(functools.partial(threads.of_epochs, some, method)))
+    short_run = functools.partial(threads.of_run, *threads.CASES[0])
+    tell("a short run, 128 wide, on two cores, times", two_cores(short_run))
     tell("predict 1,000,000 rows, MB above 10,000", memory())
     training, inference = packaged(some, turns + 1)
     tell("packaged loops, training, times", training)

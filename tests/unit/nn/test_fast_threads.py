@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from mphil.nn import threads as threads_module
+from mphil.nn.fast.aggregate import aggregate
 from mphil.nn.fast.library import kernels, status
 from mphil.nn.fast.linear import frozen_perceptron, perceptron
 from mphil.nn.fast.normalise import Norm, Steps, standardised
@@ -104,6 +105,40 @@ def normalised(threads: int, *, rows: int, width: int, shared: bool, dropped: bo
 )
 def test_the_number_changes_no_bit_of_a_normalisation(threads, **sizes):
     assert alike(normalised(1, **sizes), normalised(threads, **sizes))
+
+
+def messages(
+    threads: int, *, rows: int, edges: int, width: int, bonds: int, owned: bool, weighted: bool, dtype: torch.dtype
+) -> list[Tensor]:
+    """All that an aggregation gives: its result and gradients. Many edges share a row and a bond."""
+    draw = torch.Generator().manual_seed(rows + edges + width)
+    h = torch.randn(rows, width, generator=draw, dtype=dtype).requires_grad_()
+    own = torch.randint(rows, (rows // 2 + 1,), generator=draw) if owned else None
+    source = torch.randint(rows, (edges,), generator=draw)
+    target = torch.randint(rows if own is None else len(own), (edges,), generator=draw)
+    bond = torch.randn(bonds, width, generator=draw, dtype=dtype).requires_grad_() if bonds else None
+    code = torch.randint(bonds, (edges,), generator=draw) if bonds else None
+    weight = torch.randn(edges, generator=draw, dtype=dtype).requires_grad_() if weighted else None
+    with shared_loops(threads, h):
+        out = aggregate(h, source, target, own=own, bond=bond, code=code, weight=weight)
+        given = [one for one in (h, bond, weight) if one is not None]
+        gradients = torch.autograd.grad(out, given, torch.randn(out.shape, generator=draw, dtype=dtype))
+    return [out.detach(), *gradients]
+
+
+@settings(max_examples=40)
+@given(
+    rows=st.integers(1, 600),
+    edges=st.integers(0, 900),
+    width=st.integers(1, 70) | st.just(300),
+    bonds=st.integers(0, 4),
+    owned=st.booleans(),
+    weighted=st.booleans(),
+    dtype=st.sampled_from([torch.float32, torch.float64]),
+    threads=st.sampled_from([2, 3, 7]),
+)
+def test_the_number_changes_no_bit_of_an_aggregation(threads, **sizes):
+    assert alike(messages(1, **sizes), messages(threads, **sizes))
 
 
 def test_python_threads_at_the_same_time():

@@ -17,7 +17,7 @@
 enum { ZMM = 64, MANY = ZMM / sizeof(real), PANEL = 2 * MANY, PART = 192 };
 enum { WORD = 64, WORDS = PART / WORD, GROUP = 5, WIDE = GROUP * PANEL }; /* of rows with zeros: bits, panels, columns */
 enum { BYTES = 256 << 10 };            /* of a band, which stays in the second cache */
-enum { BANDS = 4 };                    /* for each thread */
+enum { BANDS = 8 };                    /* for each thread */
 enum { SPEED = 100000, COPIED = 4000 }; /* multiplications, and copied numbers, in a microsecond, roughly */
 
 #ifdef __AVX512F__
@@ -246,7 +246,8 @@ int chained_product(real *restrict out, const real *restrict a, const real *rest
                     int64_t depth, int64_t columns, int64_t zeros) {
     const int64_t padded = (columns + PANEL - 1) / PANEL * PANEL;
     const int64_t work = rows * depth * columns / SPEED, threads = work < LITTLE ? 1 : sharing_threads();
-    const int64_t band = band_for(rows, zeros ? WIDE : smaller(depth, PART) + columns, threads);
+    const int64_t numbers = zeros ? WIDE : smaller(depth, PART) + columns;
+    const int64_t band = band_for(rows, numbers, zeros ? 2 * threads : threads); /* zeros are not spread evenly */
     const int64_t words = (WORDS * band * sizeof(uint64_t) / ZMM + 1) * MANY;
     const int64_t size = zeros ? band * WIDE + words : step == 1 ? 0 : (band + HIGH) * PART;
     real *begin = new_numbers(padded + depth * padded + sharing_threads() * size);

@@ -16,6 +16,38 @@ static int64_t *ordered(const int64_t *row, int64_t rows, int64_t edges, int64_t
     return start;
 }
 
+enum { ROWS = 64, SPEED = 10000 }; /* of a piece; numbers of messages in a microsecond, roughly */
+
+typedef struct {
+    real *out;
+    const real *h, *bond, *weight;
+    const int64_t *source, *own, *code, *order, *start;
+    int64_t rows, width;
+} Messages;
+
+static void receive_rows(void *about, int64_t piece, int64_t slot) {
+    const Messages *m = about;
+    const int64_t width = m->width, end = smaller((piece + 1) * ROWS, m->rows);
+    (void)slot;
+    for (int64_t r = piece * ROWS; r < end; r++) {
+        real *restrict to = m->out + r * width;
+        memcpy(to, m->h + (m->own ? m->own[r] : r) * width, width * sizeof(real));
+        for (int64_t i = m->start[r]; i < m->start[r + 1]; i++) {
+            const int64_t e = m->order[i];
+            const real *restrict from = m->h + m->source[e] * width, w = m->weight ? m->weight[e] : 1;
+            if (m->bond) {
+                const real *restrict add = m->bond + (m->code ? m->code[e] : e) * width;
+                for (int64_t c = 0; c < width; c++) {
+                    const real sum = from[c] + add[c];
+                    to[c] += w * (sum < 0 ? 0 : sum); /* this way round a NaN stays one */
+                }
+            } else {
+                for (int64_t c = 0; c < width; c++) to[c] += w * from[c];
+            }
+        }
+    }
+}
+
 /* out[r] = h[own[r]] + sum over edges e into r of weight[e] * relu(h[source[e]] + bond[code[e]]).
    Without `own` row r is its own; without `bond` the message is h[source] as it is; without `code` edge e has row e.
    Returns -2 without memory. */
@@ -27,23 +59,9 @@ int aggregate(real *restrict out, const real *restrict h, const int64_t *source,
         return -1;
     int64_t *order, *start = ordered(target, rows, edges, &order);
     if (!start) return -2;
-    for (int64_t r = 0; r < rows; r++) {
-        real *to = out + r * width;
-        memcpy(to, h + (own ? own[r] : r) * width, width * sizeof(real));
-        for (int64_t i = start[r]; i < start[r + 1]; i++) {
-            const int64_t e = order[i];
-            const real *from = h + source[e] * width, w = weight ? weight[e] : 1;
-            if (bond) {
-                const real *add = bond + (code ? code[e] : e) * width;
-                for (int64_t c = 0; c < width; c++) {
-                    const real sum = from[c] + add[c];
-                    to[c] += w * (sum < 0 ? 0 : sum); /* this way round a NaN stays one */
-                }
-            } else {
-                for (int64_t c = 0; c < width; c++) to[c] += w * from[c];
-            }
-        }
-    }
+    Messages m = {.out = out, .h = h, .bond = bond, .weight = weight, .source = source, .own = own, .code = code,
+                  .order = order, .start = start, .rows = rows, .width = width};
+    share(receive_rows, &m, (rows + ROWS - 1) / ROWS, (rows + edges) * width / SPEED);
     free(start);
     return 0;
 }

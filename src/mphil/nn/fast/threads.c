@@ -6,7 +6,8 @@
 
    Sharing must not cost more than it brings. Little work is shared only with threads that are looking for some, since
    waking one costs as much as a small loop. Who had its processor for a part of the time only works alone for a while:
-   others use the cores, and a thread that looks for work would take them from its caller. */
+   others use the cores, and a thread that looks for work would take them from its caller. The first such rest is short,
+   since it may have been for a moment; they get longer while it goes on. */
 
 #define _POSIX_C_SOURCE 200809L
 
@@ -20,7 +21,7 @@
 enum { MOST_THREADS = 64 };
 enum { PATIENCE = 8000 };           /* looks for more work, some 200 microseconds, before a thread goes to sleep */
 enum { LEAST = 150 };               /* microseconds of work that are worth waking up a thread */
-enum { PERIOD = 20000000, REST = 500000000 }; /* nanoseconds that are looked at, and that a thread then works alone */
+enum { PERIOD = 20000000, REST = 500000000 }; /* nanoseconds that are looked at, and that a thread at most works alone */
 enum { PERCENT = 92 };              /* of a period that a thread must have had its processor to go on sharing */
 
 #if defined(__x86_64__) || defined(__i386__)
@@ -49,7 +50,8 @@ typedef struct {
 
 static Pool pool = FRESH;
 static _Thread_local int64_t wanted = 1;
-static _Thread_local int64_t began, worked, rests; /* when a period began, processor time by then, when a rest ends */
+static _Thread_local int64_t began, worked; /* when a period began, and processor time by then */
+static _Thread_local int64_t rests, rest;   /* when a rest ends, and how long the last one was */
 static _Atomic int64_t least = -1;
 
 /* How many threads share the work of calls from this thread; returns what it was before. */
@@ -130,7 +132,11 @@ static int others_work(void) {
     if (passed > PERIOD || began < rests) {
         const int64_t before = worked;
         worked = nanoseconds(CLOCK_THREAD_CPUTIME_ID);
-        if (began >= rests && passed < 5 * PERIOD && 100 * (worked - before) < PERCENT * passed) rests = now + REST;
+        if (began >= rests && passed < 5 * PERIOD) {
+            const int alone = 100 * (worked - before) < PERCENT * passed;
+            rest = alone ? smaller(rest ? 2 * rest : PERIOD, REST) : rest / 2;
+            if (alone) rests = now + rest;
+        }
         began = now;
     }
     return now < rests;
