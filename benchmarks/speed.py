@@ -62,7 +62,7 @@ GOALS: dict[str, float] = json.loads(Path(__file__).with_name("goals.json").read
 """At least so many times less time or memory; growth and classes compare us with ourselves."""
 
 PRODUCTS = (
-    *("aten::mm", "aten::addmm", "_Linear", "_LinearBackward", "_ThinLinear", "_ThinLinearBackward"),
+    *("aten::mm", "aten::addmm", "_Linear", "_LinearBackward", "_SparseLinear", "_SparseLinearBackward"),
     *("_Perceptron", "_PerceptronBackward"),
 )
 """Where products are made; perceptrons have a normalisation between two of them."""

@@ -161,7 +161,7 @@ class RunConfig(Settings):
 
 
 def keyword_arguments(function: Callable[..., Any]) -> dict[str, Any]:
-    """Names and defaults of the keyword-only arguments of a function: these are somebody's options."""
+    """Names and defaults of the keyword-only arguments of a function: these are a user's options."""
     parameters = inspect.signature(function).parameters.values()
     return {p.name: p.default for p in parameters if p.kind is p.KEYWORD_ONLY}
 

@@ -31,7 +31,7 @@ class IntegrityError(MphilError):
 
 
 class Stopped(MphilError):
-    """Somebody ended the command (Ctrl-C, SIGTERM); the message says what is left of the work."""
+    """A user ended the command (Ctrl-C, SIGTERM); the message says what is left of the work."""
 
     exit_code = 130
 

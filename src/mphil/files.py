@@ -45,7 +45,7 @@ def lock(handle: int, *, wait: bool = True) -> None:
         wait: until nobody else holds it.
 
     Raises:
-        BlockingIOError: somebody else holds it, and nobody wanted to wait.
+        BlockingIOError: another process holds it, and nobody wanted to wait.
         OSError: the file system has no locks.
     """
     if sys.platform == "win32":
@@ -160,7 +160,7 @@ def held_folder(path: Path, mode: int = 0o777) -> Iterator[None]:
 
 
 def hold(handle: int) -> bool:
-    """Hold an open file or folder; False when somebody else does, or when the file system does not know.
+    """Hold an open file or folder; False when another process does, or when the file system does not know.
 
     The system lets go of it when the holder ends, however it ends.
     """

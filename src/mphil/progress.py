@@ -1,4 +1,4 @@
-"""What somebody waiting for rows sees on a terminal; nothing anywhere else."""
+"""What a user waiting for rows sees on a terminal; nothing anywhere else."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def screening_bar(count: Callable[[], int], shown: bool) -> Iterator[Advance]:
     """A bar on stderr while the block runs, if there is a terminal; told how many rows more.
 
     Args:
-        count: says how many rows there are; not asked unless somebody is looking.
+        count: says how many rows there are; not asked unless a user is looking.
         shown: whether to show it at all.
     """
     console = Console(stderr=True)

@@ -1,6 +1,6 @@
 """The three splits of GOOD (Gui et al., 2022, arXiv:2206.08452) as rules on domains and labels.
 
-Everything here is a pure function of arrays and a seed: molecules, files and stores are somebody else's business.
+Everything here is a pure function of arrays and a seed: molecules, files and stores are the business of others.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ EVERYTHING_FOUND = TableOptions()
 
 @dataclass(frozen=True, eq=False)
 class OwnData:
-    """Somebody's file, read and split.
+    """A user's file, read and split.
 
     Attributes:
         benchmark: the graphs and their split.
@@ -282,7 +282,7 @@ def from_pyg(
 
 
 def _given(parts: Mapping[str, Sequence[int] | Tensor], graphs: int) -> Split:
-    """The split that somebody has made."""
+    """The split that a user has made."""
     for part in parts:
         if part not in PARTS:
             raise UnknownName("part", part, PARTS)

@@ -26,7 +26,7 @@ ACCEPT_ANY = "MPHIL_ACCEPT_ANY_DATA"
 
 @dataclass(frozen=True)
 class Source:
-    """A file somebody else publishes.
+    """A file that another publishes.
 
     Attributes:
         name: what the rest of the package calls it.

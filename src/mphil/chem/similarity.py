@@ -73,7 +73,7 @@ def corresponding_atoms(written: str, seen: str) -> list[int]:
     taken away. Charges and hydrogens may have been changed on the way; atoms and bonds between them may not.
 
     Args:
-        written: SMILES as somebody wrote it.
+        written: SMILES as a user wrote it.
         seen: SMILES of the same molecule or of one of its components.
 
     Returns:

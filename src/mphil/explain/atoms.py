@@ -223,7 +223,7 @@ def explain_molecules(
     Args:
         method: a trained method.
         store: the molecules as the model sees them, with SMILES.
-        written: the same molecules as somebody wrote them; the store's own spelling when absent.
+        written: the same molecules as a user wrote them; the store's own spelling when absent.
         by: how atoms are scored; see `mphil.explain.atoms.ways`.
         advance: told after every molecule that there is one more.
 
@@ -252,7 +252,7 @@ def explain_molecules(
 
 
 def _as_written(explanation: Explanation, written: Sequence[str] | None, graph: int) -> Explanation:
-    """The explanation with atoms numbered as somebody wrote them."""
+    """The explanation with atoms numbered as a user wrote them."""
     if written is None or written[graph] == explanation.seen:
         return explanation
     nodes = np.array(corresponding_atoms(written[graph], explanation.seen))

@@ -79,7 +79,7 @@ class Model:
 
 @dataclass(frozen=True, eq=False)
 class NewMolecules:
-    """The n molecules somebody asked about.
+    """The n molecules a user asked about.
 
     Attributes:
         explanations: (n,) why each is predicted as it is.

@@ -193,7 +193,7 @@ LOOKED_AT = 1_000
 """Training molecules in which a part is looked for, evenly spaced when there are more."""
 EXAMPLES = 4
 MATCHES = 3
-"""Parts that are drawn on a molecule somebody asked about."""
+"""Parts that are drawn on a molecule a user asked about."""
 
 BATCH = 256
 

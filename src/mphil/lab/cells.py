@@ -174,7 +174,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Request:
-    """What somebody asks of a suite beyond its file.
+    """What a user asks of a suite beyond its file.
 
     Attributes:
         budget: name of a budget; the suite's default when absent.

@@ -60,7 +60,7 @@ def _evaluation_subset(data: Benchmark, fraction: float) -> Benchmark:
 
 
 DONE, FAILED, BUSY, STOPPED = 0, 1, 75, 130
-"""Exit codes: the record is there; the failure is there; somebody else is at work on the cell; stopped on request."""
+"""Exit codes: the record is there; the failure is there; another process is at work on the cell; stopped on request."""
 PATIENCE = 30.0
 """A worker whose sweep was killed is still saving when the next sweep starts: wait for it so many seconds."""
 
@@ -71,7 +71,7 @@ def carry_out(cell: Cell, home: Path, patience: float = PATIENCE) -> int:
     Args:
         cell: what to do.
         home: folder of the cell.
-        patience: seconds to wait for somebody else who is at work in the folder.
+        patience: seconds to wait for another process at work in the folder.
     """
     with ExitStack() as stack:
         if not _enter(home, stack, patience):
@@ -89,7 +89,7 @@ def carry_out(cell: Cell, home: Path, patience: float = PATIENCE) -> int:
 
 
 def _enter(home: Path, stack: ExitStack, patience: float) -> bool:
-    """Hold the folder of a cell; False if somebody else does not let go of it in time."""
+    """Hold the folder of a cell; False if another process does not let go of it in time."""
     deadline = time.monotonic() + patience
     while True:
         try:

@@ -217,7 +217,7 @@ def committee_note(predictor: Predictor) -> str | None:
 
 
 def _model_facts(predictor: Predictor, model: TensorModel) -> dict[str, Any]:
-    """What somebody needs who has the file only."""
+    """What a user needs who has the file only."""
     config, trust = predictor.bundle.config, predictor.bundle.trust
     columns = {"x": config.encoder.node, "edge_attr": config.encoder.edge}
     codes = {name: list(features.sizes) for name, features in columns.items() if features.kind == "categorical"}

@@ -1,4 +1,4 @@
-"""The report on somebody's data as a page: what can be used, and a picture of what each split would do."""
+"""The report on a user's data as a page: what can be used, and a picture of what each split would do."""
 
 from __future__ import annotations
 

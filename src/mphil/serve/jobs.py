@@ -41,7 +41,7 @@ class JobStopped(Exception):
 
 
 class Job:
-    """A file that somebody sent.
+    """A file that a user sent.
 
     Args:
         folder: where its files are kept.

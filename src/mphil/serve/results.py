@@ -50,7 +50,7 @@ Cells = dict[str, str | float | None]
 
 @dataclass(frozen=True)
 class ResultRow:
-    """A row of somebody's table with our answer.
+    """A row of a user's table with our answer.
 
     Attributes:
         row: its number, from 1.
@@ -76,7 +76,7 @@ class Results:
         molecule: place of the column of the molecules.
         name: place of the column that names them, -1 when there is none.
         columns: our columns, under their usual names; they are the last ones of the file.
-        lines: the line of somebody's file that each row begins on.
+        lines: the line of a user's file that each row begins on.
         offsets: where each page begins, in bytes.
     """
 
@@ -124,7 +124,7 @@ def open_results(path: Path, *, molecule: int, name: int, columns: Sequence[str]
         molecule: place of the column of the molecules.
         name: place of the column that names them, or -1.
         columns: our columns.
-        lines: the line of somebody's file that each row begins on.
+        lines: the line of a user's file that each row begins on.
 
     Raises:
         DataError: a cell is too long to be read back.

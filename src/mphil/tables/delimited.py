@@ -1,4 +1,4 @@
-"""Text tables line by line: encodings, gzip, delimiters and quotes, whatever somebody's spreadsheet wrote."""
+"""Text tables line by line: encodings, gzip, delimiters and quotes, whatever a user's spreadsheet wrote."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ class Lines:
         path: the file.
         count: lines given so far.
         recoded: bytes so far that were not UTF-8.
-        ended: whether somebody asked for a line after the last.
+        ended: whether a user asked for a line after the last.
     """
 
     def __init__(self, path: Path, content: BinaryIO, encoding: str) -> None:

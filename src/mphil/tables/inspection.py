@@ -1,4 +1,4 @@
-"""Look at somebody's data before any training: what can be used, what contradicts itself, how it would split."""
+"""Look at a user's data before any training: what can be used, what contradicts itself, how it would split."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Somebody's table piece by piece, with its columns as they are, and free names for columns that are added."""
+"""A user's table piece by piece, with its columns as they are, and free names for columns that are added."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ class Roles:
     Attributes:
         smiles: the molecules.
         targets: the labels, one column a task.
-        part: a split that somebody has already made, or None.
+        part: a split that a user has already made, or None.
         domains: columns that a split can go by: assay, batch, date.
         id: a name for each row, or None.
         why: every column to its role and the reason for it.

@@ -196,7 +196,7 @@ def at_random(keys: Sequence[str], *, environments: int = ENVIRONMENTS, seed: in
 
 
 def predefined(words: Sequence[str], names: Mapping[str, str]) -> Assignment:
-    """The split somebody has already made.
+    """The split a user has already made.
 
     Args:
         words: (n,) what the table says of each row; an empty word leaves the row out.

@@ -56,7 +56,7 @@ class Interrupt(AbstractContextManager["Interrupt"]):
     they are.
 
     Attributes:
-        held: whether somebody wants to stop.
+        held: whether a user wants to stop.
     """
 
     def __init__(self) -> None:

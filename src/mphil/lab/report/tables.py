@@ -318,7 +318,7 @@ def _difference(entry: SheetEntry) -> str:
 
 
 def printed_figure(figure: Printed | None) -> str:
-    """Mean (sd) as somebody printed it."""
+    """Mean (sd) as a user printed it."""
     if figure is None:
         return NONE
     return f"{figure.mean:.2f}" + ("" if figure.sd is None else f" ({figure.sd:.2f})")

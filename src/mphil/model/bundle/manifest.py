@@ -305,7 +305,7 @@ def verify_bundle(folder: Path, key: Path | None = None) -> str:
 
     Raises:
         UsageError: there is no bundle, no such key, or no OpenSSH.
-        IntegrityError: the bundle is damaged, not signed, or signed by somebody else.
+        IntegrityError: the bundle is damaged, not signed, or signed by another key.
     """
     manifest, digest = _manifest(folder)
     if key is not None:

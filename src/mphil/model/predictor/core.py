@@ -95,7 +95,7 @@ class Predictor:
 
     @cached_property
     def notes(self) -> tuple[str, ...]:
-        """What somebody who reads the answers should know about this installation."""
+        """What a user who reads the answers should know about this installation."""
         made, here = self.bundle.config.versions.get("rdkit", "unknown"), version("rdkit")
         if self.takes_molecules and made != here:
             return (f"the bundle was made with RDKit {made}, this is {here}: a few molecules may read differently",)

@@ -75,7 +75,7 @@ def as_graphs(given: GraphStore | Sequence[Data] | Sequence[str], encoder: Encod
     """A store of the graphs that were given: a store, or PyG graphs; None if they are none, but SMILES.
 
     Args:
-        given: what somebody wants to be answered about.
+        given: what a user wants to be answered about.
         encoder: what the model was trained on; plain graphs do not say by which scheme their features were made.
     """
     if isinstance(given, GraphStore):

@@ -59,7 +59,7 @@ def train_defaults(graphs: int, given: Mapping[str, Any] | None = None, start: s
 
     Args:
         graphs: of the training part.
-        given: the settings that somebody gave.
+        given: the settings that a user gave.
         start: weights that the encoders start from, unless the given settings name others. With any, the recipe has
             half the epochs and half the learning rate.
 

@@ -141,7 +141,7 @@ def check_tree_settings(wanted: Wanted) -> None:
     """Refuse settings that only networks have.
 
     Args:
-        wanted: what somebody set, as merged from all layers.
+        wanted: what a user set, as merged from all layers.
 
     Raises:
         UsageError: there is one.

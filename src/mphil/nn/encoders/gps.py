@@ -24,7 +24,7 @@ class AttentionGroup(NamedTuple):
 
     Attributes:
         nodes: (g, n) row of each node in the batch.
-        allowed: (g, 1 or n, n) whom each node may attend to; everybody may attend to somebody.
+        allowed: (g, 1 or n, n) whom each node may attend to; every node may attend to one at least.
         slots: (m,) which of the g * n places are really nodes.
         rows: (m,) their rows in the batch.
     """

@@ -185,8 +185,8 @@ static inline __attribute__((always_inline)) void lines(real *restrict sums, con
 }
 
 /* A part of some panels with a band of rows, a word of which is not 0; adds it as `tile` does. */
-static void thin_strip(real *restrict out, const real *a, const real *b, const real *restrict begin, const Chains *c,
-                       real *restrict sums, const uint64_t *words, int64_t rows, int64_t deep, int64_t columns,
+static void sparse_strip(real *restrict out, const real *a, const real *b, const real *restrict begin, const Chains *c,
+                         real *restrict sums, const uint64_t *words, int64_t rows, int64_t deep, int64_t columns,
                        int more) {
     for (int64_t k = 0; k < deep; k += WORD, a += WORD * c->step, b += WORD * PANEL, words += c->band)
         switch ((smaller(columns, WIDE) + MANY - 1) / MANY) {
@@ -201,7 +201,7 @@ static void thin_strip(real *restrict out, const real *a, const real *b, const r
         for (int64_t j = 0; j < wide; j++) out[j] = (more ? out[j] : begin ? begin[j] : 0) + sums[j];
 }
 
-static void multiply_thin_band(void *about, int64_t piece, int64_t slot) {
+static void multiply_sparse_band(void *about, int64_t piece, int64_t slot) {
     const Chains *c = about;
     const int64_t first = piece * c->band, rows = smaller(c->band, c->rows - first);
     real *out = c->out + first * c->out_stride, *sums = c->room + slot * c->size;
@@ -212,8 +212,8 @@ static void multiply_thin_band(void *about, int64_t piece, int64_t slot) {
         for (int64_t k = 0; k < to - from; k += WORD)
             find(words + k / WORD * c->band, a + k * c->step, c, rows, smaller(WORD, to - from - k));
         for (int64_t p = 0; p < c->padded; p += WIDE)
-            thin_strip(out + p, a, c->panels + from * c->padded + p * (to - from), c->bias ? c->bias + p : 0, c, sums,
-                       words, rows, to - from, c->columns - p, from > 0);
+            sparse_strip(out + p, a, c->panels + from * c->padded + p * (to - from), c->bias ? c->bias + p : 0, c, sums,
+                         words, rows, to - from, c->columns - p, from > 0);
     }
 }
 
@@ -254,7 +254,7 @@ int chained_product(real *restrict out, const real *restrict a, const real *rest
     if (!begin) return -1;
     Chains c = {out, begin + padded, begin + padded + depth * padded, a, b, bias ? begin : 0, out_stride, row, step,
                 down, column, rows, depth, columns, padded, band, size};
-    const Task multiply = zeros ? multiply_thin_band : multiply_band;
+    const Task multiply = zeros ? multiply_sparse_band : multiply_band;
     if (bias) memcpy(begin, bias, columns * sizeof(real));
     share(fill, &c, padded / PANEL, depth * padded / COPIED);
     share(multiply, &c, (rows + band - 1) / band, work);

@@ -103,9 +103,9 @@ def products_run() -> str:
 def _same_bits(rows: int, depth: int, columns: int, draw: torch.Generator) -> bool:
     """Whether our products of random matrices, as they lie in forward and backward passes, are those of the BLAS."""
     left, right = _numbers(rows, depth, draw), _numbers(depth, columns, draw)
-    turned_left, turned_right = left.T.contiguous().T, right.T.contiguous().T
+    left_transposed, right_transposed = left.T.contiguous().T, right.T.contiguous().T
     bias, out = _numbers(1, columns, draw)[0], torch.empty(rows, columns)
-    pairs = [(left, turned_right, bias, False), (left, right, None, False), (turned_left, right, None, False)]
+    pairs = [(left, right_transposed, bias, False), (left, right, None, False), (left_transposed, right, None, False)]
     pairs += [(a.relu(), b, c, True) for a, b, c, _ in pairs if columns >= LEAST_WIDTH]
     return all(
         torch.equal(chained_product(out, a, b, c, zeros=zeros), torch.mm(a, b) if c is None else torch.addmm(c, a, b))

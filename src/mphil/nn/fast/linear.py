@@ -97,7 +97,7 @@ def sparse_linear(x: Tensor, weight: Tensor) -> Tensor:
 
     Zeros get no gradient: x is to come from a ReLU or dropout, which would not let it pass.
     """
-    out: Tensor = _ThinLinear.apply(x, weight.contiguous())  # type: ignore[no-untyped-call]
+    out: Tensor = _SparseLinear.apply(x, weight.contiguous())  # type: ignore[no-untyped-call]
     return out
 
 
@@ -131,7 +131,7 @@ class _Linear(torch.autograd.Function):
         return product(grad, weight, sums=grad_bias), weight_gradient(grad, x, zeros=ctx.zeros), grad_bias, None
 
 
-class _ThinLinear(torch.autograd.Function):
+class _SparseLinear(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor) -> Tensor:
         ctx.save_for_backward(x, weight)

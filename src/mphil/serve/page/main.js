@@ -130,7 +130,7 @@ async function follow(id) {
   }
 }
 
-/* The job once it is over, or null when somebody cancelled it meanwhile. */
+/* The job once it is over, or null when a user cancelled it meanwhile. */
 async function finished(job) {
   let said = 0;
   const wanted = () => state.job?.id === job.id;
