@@ -24,6 +24,7 @@ import re
 import shlex
 import sys
 import time
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -192,27 +193,32 @@ def calibration(records: Sequence[dict[str, Any]]) -> str:
     """Calibration error of the default, mean over tables and over all rows at once.
 
     In ten bins of ten rows even true probabilities seem wrong: the error of labels that are drawn from the predicted
-    probabilities stands beside the mean, and the root of the mean square gap without what chance adds to it. Records
-    that name no calibration are of a temperature.
+    probabilities stands beside the mean, and the root of the mean square gap without what chance adds to it: of each
+    table over its seeds, 0 where it is negative, and of all. Records that name no calibration are of a temperature.
     """
     lines = [
         "| calibration | part | records | rows | calibration error, mean of tables | if the probabilities were true | "
-        "debiased, root mean square of tables | of all rows |",
-        "|---|---|---|---|---|---|---|---|",
+        "debiased, mean of tables | debiased, root mean square of tables | of all rows |",
+        "|---|---|---|---|---|---|---|---|---|",
     ]
     draws = np.random.default_rng(0)
     methods = sorted({record.get("calibration", "temperature") for record in records}, reverse=True)
     for method, part in itertools.product(methods, TESTS):
         own = [record for record in records if record.get("calibration", "temperature") == method]
-        bins = [_bins(record["trust"][part]["reliability"]) for record in own if record["trust"][part]]
+        known = [record for record in own if record["trust"][part]]
+        bins = [_bins(record["trust"][part]["reliability"]) for record in known]
         count = np.array([one.count for one in bins])
         gaps = np.nan_to_num(np.array([one.observed - one.predicted for one in bins]))
         error = mean(one.error or 0.0 for one in bins)
         drawn = mean(_drawn(one, draws) for one in bins for _ in range(200))
-        squares = [one.squared_error for one in bins]
-        debiased = root(mean(square for square in squares if square is not None))
+        squares: dict[str, list[float]] = defaultdict(list)
+        for record, one in zip(known, bins, strict=True):
+            if one.squared_error is not None:
+                squares[record["table"]].append(one.squared_error)
+        debiased = mean(root(mean(of_table)) or 0.0 for of_table in squares.values())
+        of_tables = root(mean(itertools.chain.from_iterable(squares.values())))
         of_all = abs((count * gaps).sum(0)).sum() / count.sum()
-        told = f"{error:.3f} | {drawn:.3f} | {debiased:.3f} | {of_all:.3f}"
+        told = f"{error:.3f} | {drawn:.3f} | {debiased:.3f} | {of_tables:.3f} | {of_all:.3f}"
         lines.append(f"| {method} | {part} | {len(bins)} | {count.sum():,.0f} | {told} |")
     return "\n".join(lines)
 
