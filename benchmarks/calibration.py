@@ -252,7 +252,11 @@ def tested_report(records: Sequence[dict[str, Any]]) -> str:
     """The errors of both calibrations on the test parts of the same runs."""
     return str(
         product.calibration(
-            [{"calibration": how, "trust": trust} for record in records for how, trust in record["tested"].items()]
+            [
+                {"table": record["table"], "calibration": how, "trust": trust}
+                for record in records
+                for how, trust in record["tested"].items()
+            ]
         )
     )
 
