@@ -24,7 +24,7 @@ import torch
 
 from mphil.config import EncoderConfig
 from mphil.graphs.features import Features
-from mphil.graphs.store import Batch
+from mphil.graphs.store import GraphBatch
 from mphil.methods import build_method
 from mphil.methods.base import Progress
 from mphil.pages.charts import line_chart
@@ -40,12 +40,12 @@ BASE = {"nodes": 2048, "edges": 4096, "classes": 4, "prototypes": 3}
 FACTORS = (1, 2, 4, 8, 16)
 
 
-def random_batch(nodes: int, edges: int, classes: int) -> Batch:
+def random_batch(nodes: int, edges: int, classes: int) -> GraphBatch:
     """Graphs of equal size whose edges join nodes of the same graph."""
     size = nodes // GRAPHS
     owner = torch.arange(edges) * GRAPHS // edges
     ends = owner * size + torch.randint(size, (2, edges))
-    return Batch(
+    return GraphBatch(
         x=torch.randn(nodes, COLUMNS),
         edge_index=ends,
         batch=torch.arange(GRAPHS).repeat_interleave(size),
