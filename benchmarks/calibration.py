@@ -42,7 +42,7 @@ from mphil.model.predictor import load
 from mphil.model.product import prepare
 from mphil.provenance import NUMERICS, checkout, machine, versions
 from mphil.task import Task
-from mphil.trust.calibration import Calibration
+from mphil.trust.calibration import Calibration, How
 from mphil.trust.reliability import expected_calibration_error, log_loss, reliability, root, squared_calibration_error
 from per_table import missing
 
@@ -164,7 +164,7 @@ def compare(rows: Mapping[Part, Rows], task: Task, *, ordered: bool, seed: int =
         told: dict[str, dict[str, list[dict[str, float | None]]]] = {}
         for repeat in range(REPEATS):
             draw = np.random.default_rng([seed, count, repeat])
-            fold = {
+            fold: dict[Part, NDArray[np.int64]] = {
                 "id_val": folds(np.full(len(rows["id_val"].y), -1), count, False, draw),
                 "ood_val": folds(rows["ood_val"].domain, count, ordered, draw),
             }
@@ -204,7 +204,7 @@ def _held_out(
 
 def _means(scores: Sequence[Mapping[str, float | None]]) -> dict[str, float | None]:
     """Of each measure, over repeats."""
-    known = {key: [one[key] for one in scores if one[key] is not None] for key in scores[0]}
+    known = {key: [one[key] or 0.0 for one in scores if one[key] is not None] for key in scores[0]}
     return {key: round(float(np.mean(values)), DIGITS) if values else None for key, values in known.items()}
 
 
@@ -233,7 +233,8 @@ def ask(table: str, seed: int, runs: Path) -> tuple[dict[Part, Rows], Task]:
 def tested(rows: Mapping[Part, Rows], task: Task) -> dict[str, Any]:
     """Name of the former calibration and of that of the tool to the bins and measures of the test parts."""
     found: dict[str, Any] = {}
-    for how, parts in (("temperature", PARTS[:1]), ("platt", PARTS)):
+    cases: tuple[tuple[How, tuple[Part, ...]], ...] = (("temperature", PARTS[:1]), ("platt", PARTS))
+    for how, parts in cases:
         logits, y = (np.concatenate([getattr(rows[part], key) for part in parts]) for key in ("logits", "y"))
         calibration = Calibration.fit(logits, y, task, how)
         found[how] = {}
@@ -269,7 +270,7 @@ def domains(table: str, smiles: Sequence[str], number: Sequence[int]) -> NDArray
     if spec.split == "assay":
         drawn = draw(candidates_of(spec, locate(spec.source)), spec)
         assert len(drawn.domain) == spec.rows, "every row can be read, so that rows of the table are those drawn"
-        values = [drawn.domain[n] for n in number]
+        values: list[Any] = [drawn.domain[n] for n in number]
     else:
         molecules = [MolFromSmiles(one) for one in smiles]
         of = murcko_smiles if spec.split == "scaffold" else _smallness

@@ -106,7 +106,15 @@ def _call(loops: Loops, given: Given) -> tuple[Tensor, Tensor]:
     out, grad_h = torch.empty_like(h), torch.zeros_like(h)
     grad_bond = None if bond is None else torch.zeros_like(bond)
     (n, width), bonds = h.shape, 0 if bond is None else len(bond)
-    common = {"h": h, "source": source, "target": target, "own": None, "bond": bond, "code": code, "weight": None}
+    common: dict[str, Any] = {
+        "h": h,
+        "source": source,
+        "target": target,
+        "own": None,
+        "bond": bond,
+        "code": code,
+        "weight": None,
+    }
     common |= {"rows": n, "sources": n, "edges": len(source), "width": width}
     loops.aggregate(out=out, bonds=bonds, **common)
     loops.aggregate_backward(grad_h=grad_h, grad_bond=grad_bond, grad_weight=None, grad=grad, stride=width, **common)
@@ -117,7 +125,7 @@ def with_numba() -> Way:
     import numba
     import numpy as np
 
-    @numba.njit(fastmath={"contract", "nnan", "nsz"}, error_model="numpy")
+    @numba.njit(fastmath={"contract", "nnan", "nsz"}, error_model="numpy")  # type: ignore[untyped-decorator]
     def both(
         h: Any, source: Any, target: Any, bond: Any, code: Any, grad: Any, out: Any, grad_h: Any, grad_bond: Any
     ) -> None:
@@ -156,7 +164,9 @@ def cpp_extension() -> Way:
     from torch.utils.cpp_extension import load_inline
 
     with tempfile.TemporaryDirectory() as folder:
-        built = load_inline("choice", CPP, functions=["both"], extra_cflags=FLAGS, build_directory=folder)
+        built = load_inline(  # type: ignore[no-untyped-call]
+            "choice", CPP, functions=["both"], extra_cflags=FLAGS, build_directory=folder
+        )
     return lambda given: tuple(built.both(*_filled(given)))
 
 

@@ -64,7 +64,7 @@ def training_step(nodes: int, edges: int, classes: int, prototypes: int) -> Call
 
     def step() -> None:
         optimizer.zero_grad(set_to_none=True)
-        method.loss(batch, Progress()).total.backward()
+        method.loss(batch, Progress()).total.backward()  # type: ignore[no-untyped-call]
         optimizer.step()
 
     return step

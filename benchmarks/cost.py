@@ -69,7 +69,7 @@ class Course:
             for group, losses in self.method.steps(batch, progress):
                 optimizer = self.optimizers[group]
                 optimizer.zero_grad(set_to_none=True)
-                losses.total.backward()
+                losses.total.backward()  # type: ignore[no-untyped-call]
                 clip_grad_norm_(optimizer.param_groups[0]["params"], 5.0)
                 optimizer.step()
         return time.process_time() - started

@@ -96,7 +96,7 @@ def measure(run: Run) -> dict[str, Any]:
 
 def _distances(
     data: Benchmark, parts: Sequence[Part]
-) -> tuple[dict[str, NDArray[np.uint8]], dict[str, NDArray[np.float64]]]:
+) -> tuple[dict[Part, NDArray[np.uint8]], dict[Part, NDArray[np.float64]]]:
     """Fingerprints of the parts, and how far from training their molecules are."""
     fingerprints = fingerprints_of(data)
     assert fingerprints is not None
@@ -135,7 +135,7 @@ def _shown(cells: Sequence[float]) -> str:
 
 
 def _mean(records: Sequence[dict[str, Any]], promise: str, part: str, kind: str, what: str) -> float:
-    return mean(record["coverage"][promise][part][kind][what] for record in records)
+    return float(mean(record["coverage"][promise][part][kind][what] for record in records))
 
 
 def main(arguments: Sequence[str]) -> None:

@@ -30,6 +30,7 @@ from mphil.benchmarks import benchmark
 from mphil.errors import UsageError
 from mphil.explain.atoms import ways
 from mphil.explain.faithfulness import SPARSITIES, measure
+from mphil.graphs.split import Part
 from mphil.provenance import NUMERICS, machine, versions
 from mphil.training.run import execute, load_run
 from mphil.training.settings import resolve
@@ -39,7 +40,7 @@ RESULTS = ROOT / "benchmarks" / "results" / "faithfulness.jsonl"
 BUDGETS = {"decoy-scaffold": (5_000, 15), "good-motif-basis": (6_000, 20)}
 """Benchmark to its graphs in all parts, and epochs."""
 
-PARTS = ("id_test", "ood_test")
+PARTS: tuple[Part, ...] = ("id_test", "ood_test")
 SELECTION = "ood_val"
 MEASURED = 500
 """Graphs of a part that are measured: the first ones."""

@@ -68,7 +68,7 @@ def case(table: Path, rows: int, cache: str) -> dict[str, Any]:
         while process.poll() is None:
             peak = max(peak, sum(map(megabytes, tree(process.pid))))
             time.sleep(0.2)
-        measured = json.loads(process.stdout.readline())
+        measured: dict[str, Any] = json.loads(process.stdout.readline())
     return measured | {"megabytes_before": round(before), "megabytes_peak": round(peak)}
 
 

@@ -35,7 +35,7 @@ from mphil.files import write_bytes
 from mphil.graphs.store import GraphStore
 from mphil.model.committee.trees import read_features
 from mphil.nn.encoders import build_encoder
-from mphil.nn.readout import readout
+from mphil.nn.readout import Fixed, readout
 from mphil.progress import row_bar
 from mphil.provenance import machine, versions
 from mphil.tables.from_smiles import molecule_store
@@ -108,7 +108,7 @@ class Guess(nn.Module):
         """Mean squared error of the descriptors, cross-entropy of the bits."""
         batch = store.batch(rows)
         nodes = self.encoder(batch)
-        kinds = (("mean", 1.0), ("sum", 0.05), ("max", 1.0))
+        kinds: tuple[tuple[Fixed, float], ...] = (("mean", 1.0), ("sum", 0.05), ("max", 1.0))
         said = self.head(torch.cat([scale * readout(nodes, batch.ptr, kind) for kind, scale in kinds], dim=1))
         return (
             nn.functional.mse_loss(said[:, : self.descriptors], values[rows]),
@@ -120,7 +120,7 @@ def batches(graphs: int, epochs: int) -> Iterator[Tensor]:
     """Rows of every batch of a training."""
     generator = torch.Generator().manual_seed(0)
     for _ in range(epochs):
-        yield from torch.randperm(graphs, generator=generator)[: graphs // BATCH * BATCH].split(BATCH)
+        yield from torch.randperm(graphs, generator=generator)[: graphs // BATCH * BATCH].split(BATCH)  # type: ignore[no-untyped-call]
 
 
 def train(guess: Guess, store: GraphStore, values: Tensor, bits: Tensor, epochs: int) -> list[float]:
@@ -134,13 +134,13 @@ def train(guess: Guess, store: GraphStore, values: Tensor, bits: Tensor, epochs:
                 group["lr"] = RATE * min(1, step / (0.05 * steps)) * 0.5 * (1 + math.cos(math.pi * step / steps))
             first, second = guess.losses(store, rows, values, bits)
             optimizer.zero_grad()
-            (first + FINGERPRINT * second).backward()
+            (first + FINGERPRINT * second).backward()  # type: ignore[no-untyped-call]
             nn.utils.clip_grad_norm_(guess.encoder.parameters(), 5.0)
             optimizer.step()
             bar(1)
     guess.eval()
     with torch.no_grad():
-        held_out = torch.arange(graphs, len(values)).split(500)
+        held_out = torch.arange(graphs, len(values)).split(500)  # type: ignore[no-untyped-call]
         losses = [[loss.item() for loss in guess.losses(store, rows, values, bits)] for rows in held_out]
     return [float(loss) for loss in np.mean(losses, axis=0)]
 

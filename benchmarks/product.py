@@ -37,7 +37,7 @@ import torch
 import per_table
 from mphil.benchmarks import Benchmark
 from mphil.benchmarks.development import TABLES, TableSpec, build
-from mphil.graphs.split import PARTS
+from mphil.graphs.split import PARTS, Part
 from mphil.lab.records import RecordFile
 from mphil.model.committee.trees import TREES_FORMAT
 from mphil.model.committee.weights import NETWORKS
@@ -49,7 +49,7 @@ from mphil.training.recipe import MOLECULES, start_digest
 from mphil.trust.reliability import Reliability, root
 from per_table import missing, recorded
 
-TESTS = ("id_test", "ood_test")
+TESTS: tuple[Part, ...] = ("id_test", "ood_test")
 RIVAL = per_table.RESULTS / "chemprop.jsonl"
 """Records of `rival_chemprop.py`."""
 FRESH: Mapping[str, TableSpec] = {
@@ -174,12 +174,12 @@ def report(records: Sequence[dict[str, Any]], rivals: Sequence[dict[str, Any]] =
             if table not in SHARED:
                 found[part].append(means)
             lines.append(f"| {name} | {len(own)} | {part} | {' | '.join(f'{one:.1f}' for one in means)} |")
-    for part, rows in found.items():
+    for tested, rows in found.items():
         if rows:
             means = [mean(column) for column in zip(*rows, strict=True)]
             ranks = [mean(column) for column in zip(*map(_ranks, rows), strict=True)]
-            lines.append(f"| mean of {len(rows)} tables | | {part} | {' | '.join(f'{one:.1f}' for one in means)} |")
-            lines.append(f"| mean rank | | {part} | {' | '.join(f'{one:.1f}' for one in ranks)} |")
+            lines.append(f"| mean of {len(rows)} tables | | {tested} | {' | '.join(f'{one:.1f}' for one in means)} |")
+            lines.append(f"| mean rank | | {tested} | {' | '.join(f'{one:.1f}' for one in ranks)} |")
     return "\n".join(lines)
 
 

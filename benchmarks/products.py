@@ -38,8 +38,8 @@ def with_blas(work: Work) -> Work:
     """The same without our products; it stays so in the process that does it."""
 
     def done() -> None:
-        linear.products_pay = lambda: False  # type: ignore[assignment]
-        chains.why_not = lambda: "it is the other one's turn"  # type: ignore[assignment]
+        linear.products_pay = lambda: False  # type: ignore[assignment, attr-defined]
+        chains.why_not = lambda: "it is the other one's turn"
         work()
 
     return done
@@ -69,7 +69,7 @@ def measure(name: str, layers: int, width: int) -> dict[str, Any]:
 
     def step() -> None:
         method.zero_grad()
-        method.loss(batch, Progress()).total.backward()
+        method.loss(batch, Progress()).total.backward()  # type: ignore[no-untyped-call]
 
     return {"rows": rows, "width": width, "product": ratio(multiply), "training step": ratio(step)}
 

@@ -25,6 +25,7 @@ import torch
 
 import per_table
 from mphil.benchmarks import Benchmark
+from mphil.graphs.split import Part
 from mphil.lab.records import RecordFile
 from mphil.model.product import prepare
 from mphil.provenance import NUMERICS, checkout, machine
@@ -33,10 +34,10 @@ from per_table import missing
 from product import ALL, TESTS, given_table
 
 EPOCHS = 50
-ROLE = {"train": "train", "id_val": "val", "ood_val": "val"}
+ROLE: dict[Part, str] = {"train": "train", "id_val": "val", "ood_val": "val"}
 
 
-def write_rows(data: Benchmark, path: Path, parts: Sequence[str], targets: Sequence[str]) -> None:
+def write_rows(data: Benchmark, path: Path, parts: Sequence[Part], targets: Sequence[str]) -> None:
     """SMILES, labels and role of every row of some parts."""
     smiles = data.store.smiles
     assert smiles is not None

@@ -108,7 +108,7 @@ class Problem:
         method.train()
         for batch in itertools.chain.from_iterable(self.loader.epoch(0, epoch) for epoch in range(number)):
             optimizer.zero_grad(set_to_none=True)
-            method.loss(batch, Progress()).total.backward()
+            method.loss(batch, Progress()).total.backward()  # type: ignore[no-untyped-call]
             clip_grad_norm_(optimizer.param_groups[0]["params"], 5.0)
             optimizer.step()
 
@@ -312,7 +312,7 @@ def company(problem: Problem, repeats: int) -> dict[str, float]:
 
         run(pipes)
         for _ in range(repeats):
-            alone = [_clock(lambda pipe=pipe: run([pipe])) for pipe in pipes]
+            alone = [_clock(functools.partial(run, [pipe])) for pipe in pipes]
             gains.append(sum(alone) / _clock(lambda: run(pipes)))
     return {"times": round(median(gains), 2), "load": round(os.getloadavg()[0], 1)}
 

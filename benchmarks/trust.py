@@ -25,7 +25,7 @@ import shlex
 import sys
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -71,7 +71,8 @@ NEIGHBOURS = 10
 TESTS: tuple[Part, ...] = ("id_test", "ood_test")
 HELD_OUT: Part = "id_val"
 
-Scores = dict[str, dict[str, NDArray[np.float64]]]
+Floats = NDArray[np.float64]
+Scores = dict[str, dict[Part, Floats]]
 
 
 def measure(run: Run) -> dict[str, Any]:
@@ -86,7 +87,7 @@ def measure(run: Run) -> dict[str, Any]:
     }
 
 
-def scores(run: Run, logits: dict[str, NDArray[np.float64]]) -> Scores:
+def scores(run: Run, logits: Mapping[Part, Floats]) -> Scores:
     """Every score of distance for the held-out part and the tests, but those that the data or the method lack."""
     data, parts = run.benchmark, list(logits)
     placed = {part: gather(run.method, _batches(run, part), run.method.embed).double().numpy() for part in parts}
@@ -104,12 +105,13 @@ def scores(run: Run, logits: dict[str, NDArray[np.float64]]) -> Scores:
     except UsageError:  # the method has none
         pass
     if data.store.smiles is not None:
-        bits = {part: fingerprints(data, part) for part in ("train", *parts)}
+        train_part: Part = "train"
+        bits = {part: fingerprints(data, part) for part in (train_part, *parts)}
         found["tanimoto"] = {part: ood.tanimoto(bits[part], bits["train"]) for part in parts}
     return found
 
 
-def fingerprints(data: Benchmark, part: str) -> NDArray[np.uint8]:
+def fingerprints(data: Benchmark, part: Part) -> NDArray[np.uint8]:
     smiles = data.store.smiles or ()
     rows = [smiles[graph] for graph in data.split[part].tolist()]
     wanted = {"wanted": ["fingerprint"], "lenient": True}
@@ -132,9 +134,10 @@ def distances(found: Scores) -> dict[str, Any]:
     return report
 
 
-def calibrations(data: Benchmark, logits: dict[str, Any], labels: dict[str, Any]) -> dict[str, Any]:
+def calibrations(data: Benchmark, logits: Mapping[Part, Floats], labels: Mapping[Part, Floats]) -> dict[str, Any]:
     """How far probabilities can be taken at their word, before and after."""
-    task, report = data.task, {}
+    task = data.task
+    report: dict[str, Any] = {}
     for how in HOW:
         if how == "platt" and task.kind == "multiclass":
             continue
@@ -153,7 +156,7 @@ def calibrations(data: Benchmark, logits: dict[str, Any], labels: dict[str, Any]
     return report
 
 
-def sets(data: Benchmark, logits: dict[str, Any], labels: dict[str, Any]) -> dict[str, Any]:
+def sets(data: Benchmark, logits: Mapping[Part, Floats], labels: Mapping[Part, Floats]) -> dict[str, Any]:
     """Coverage and size of prediction sets: promised on id_test, measured on ood_test."""
     own = Calibration.fit(logits[HELD_OUT], labels[HELD_OUT], data.task, "none")
     chances, report = {part: own.apply(logits[part]) for part in logits}, {}

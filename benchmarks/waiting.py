@@ -263,7 +263,7 @@ def packaged(problem: Problem, repeats: int) -> tuple[Row, Row]:
 
     def by(status: library.Status, work: Work) -> Work:
         def call() -> None:
-            library.status = lambda precision="float": status  # type: ignore[assignment, misc]
+            library.status = lambda precision="float": status  # type: ignore[assignment]
             work()
 
         return call
