@@ -56,13 +56,18 @@ def test_the_report_has_means_and_ranks_over_seeds_and_tables(script):
 def test_calibration_error_beside_that_of_true_probabilities(script):
     found = {"count": [80.0, 0.0, 20.0], "predicted": [0.1, None, 0.9], "observed": [0.2, None, 0.9]}
     other = {"count": [80.0, 0.0, 20.0], "predicted": [0.1, None, 0.9], "observed": [0.0, None, 0.9]}
-    records = [{"trust": {"id_test": {"reliability": one}, "ood_test": None}} for one in (found, other)]
+    tables = {"a": found, "b": other}
+    records = [
+        {"table": name, "trust": {"id_test": {"reliability": one}, "ood_test": None}} for name, one in tables.items()
+    ]
     records[0]["trust"]["ood_test"] = {"reliability": found}
     id_test, ood_test = script.calibration(records).splitlines()[2:]
     cells = [cell.strip() for cell in id_test.strip("|").split("|")]
     assert cells[:5] == ["temperature", "id_test", "2", "200", "0.080"]
-    assert cells[7] == "0.000", "errors of two tables that are opposite are none of all rows"
-    assert cells[6] == f"{(0.8 * (0.01 - 0.5 * 0.16 / 79) - 0.2 * 0.09 / 19) ** 0.5:.3f}", "squares less variances"
+    assert cells[8] == "0.000", "errors of two tables that are opposite are none of all rows"
+    squares = [0.8 * (0.01 - spread / 79) - 0.2 * 0.09 / 19 for spread in (0.16, 0.0)]
+    assert cells[6] == f"{sum(square**0.5 for square in squares) / 2:.3f}", "squares less variances, table by table"
+    assert cells[7] == f"{(sum(squares) / 2) ** 0.5:.3f}"
     assert 0.02 < float(cells[5]) < 0.05, "0.8 * (2 / pi * 0.09 / 80) ** 0.5 = 0.021, and the second bin"
     assert ood_test.endswith("| 0.080 |")
     both = script.calibration([*records, records[0] | {"calibration": "platt"}]).splitlines()
