@@ -204,7 +204,7 @@ def _held_out(
 
 def _means(scores: Sequence[Mapping[str, float | None]]) -> dict[str, float | None]:
     """Of each measure, over repeats."""
-    known = {key: [one[key] or 0.0 for one in scores if one[key] is not None] for key in scores[0]}
+    known = {key: [value for one in scores if (value := one[key]) is not None] for key in scores[0]}
     return {key: round(float(np.mean(values)), DIGITS) if values else None for key, values in known.items()}
 
 

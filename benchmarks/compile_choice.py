@@ -106,16 +106,8 @@ def _call(loops: Loops, given: Given) -> tuple[Tensor, Tensor]:
     out, grad_h = torch.empty_like(h), torch.zeros_like(h)
     grad_bond = None if bond is None else torch.zeros_like(bond)
     (n, width), bonds = h.shape, 0 if bond is None else len(bond)
-    common: dict[str, Any] = {
-        "h": h,
-        "source": source,
-        "target": target,
-        "own": None,
-        "bond": bond,
-        "code": code,
-        "weight": None,
-    }
-    common |= {"rows": n, "sources": n, "edges": len(source), "width": width}
+    common: dict[str, Any] = {"h": h, "source": source, "target": target, "own": None, "bond": bond, "code": code}
+    common |= {"weight": None, "rows": n, "sources": n, "edges": len(source), "width": width}
     loops.aggregate(out=out, bonds=bonds, **common)
     loops.aggregate_backward(grad_h=grad_h, grad_bond=grad_bond, grad_weight=None, grad=grad, stride=width, **common)
     return out, grad_h

@@ -19,11 +19,6 @@ def cells(name: str) -> list[dict]:
     return json.loads((FOLDER / name).read_text(encoding="utf-8"))["cells"]
 
 
-def slowly(name: str):
-    """These train several models each."""
-    return pytest.param(name, marks=pytest.mark.slow)
-
-
 def test_there_are_some():
     assert NOTEBOOKS == [
         "1-first-model.ipynb",
@@ -48,7 +43,7 @@ def test_outputs_are_kept(name):
     assert not re.search(r"/(home|root|tmp|work|Users)/", json.dumps(outputs)), "a path of some machine"
 
 
-@pytest.mark.parametrize("name", [*map(slowly, NOTEBOOKS[:2]), NOTEBOOKS[2], *map(slowly, NOTEBOOKS[3:])])
+@pytest.mark.parametrize("name", NOTEBOOKS)
 def test_notebook_runs(name, tmp_path, monkeypatch, plugged, capsys):
     """Cell after cell, in an empty folder, with every warning an error; it prints scores of the models it has kept."""
     code = ["".join(cell["source"]) for cell in cells(name) if cell["cell_type"] == "code"]

@@ -25,6 +25,7 @@ typedef struct {
     int64_t rows, width;
 } Messages;
 
+/* Some rows of a result, each with all its messages. */
 static void receive_rows(void *about, int64_t piece, int64_t slot) {
     const Messages *m = about;
     const int64_t width = m->width, end = smaller((piece + 1) * ROWS, m->rows);

@@ -51,7 +51,7 @@ typedef struct {
 static Pool pool = FRESH;
 static _Thread_local int64_t wanted = 1;
 static _Thread_local int64_t began, worked; /* when a period began, and processor time by then */
-static _Thread_local int64_t rests, rest;   /* when a rest ends, and how long the last one was */
+static _Thread_local int64_t rest_end, rest_length; /* of the last one: when it ends or has ended */
 static _Atomic int64_t least = -1;
 
 /* How many threads share the work of calls from this thread; returns what it was before. */
@@ -128,18 +128,18 @@ static int64_t nanoseconds(clockid_t clock) {
    too long say nothing: nobody asked meanwhile. */
 static int others_work(void) {
     const int64_t now = nanoseconds(CLOCK_MONOTONIC), passed = now - began;
-    if (now < rests) return 1;
-    if (passed > PERIOD || began < rests) {
+    if (now < rest_end) return 1;
+    if (passed > PERIOD || began < rest_end) {
         const int64_t before = worked;
         worked = nanoseconds(CLOCK_THREAD_CPUTIME_ID);
-        if (began >= rests && passed < 5 * PERIOD) {
+        if (began >= rest_end && passed < 5 * PERIOD) {
             const int alone = 100 * (worked - before) < PERCENT * passed;
-            rest = alone ? smaller(rest ? 2 * rest : PERIOD, REST) : rest / 2;
-            if (alone) rests = now + rest;
+            rest_length = alone ? smaller(rest_length ? 2 * rest_length : PERIOD, REST) : rest_length / 2;
+            if (alone) rest_end = now + rest_length;
         }
         began = now;
     }
-    return now < rests;
+    return now < rest_end;
 }
 
 /* Whether so many microseconds of work are worth other threads now. */
