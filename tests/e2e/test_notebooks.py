@@ -43,7 +43,7 @@ def test_outputs_are_kept(name):
     assert not re.search(r"/(home|root|tmp|work|Users)/", json.dumps(outputs)), "a path of some machine"
 
 
-@pytest.mark.parametrize("name", NOTEBOOKS)
+@pytest.mark.parametrize("name", [*NOTEBOOKS[:3], pytest.param(NOTEBOOKS[3], marks=pytest.mark.slow)])
 def test_notebook_runs(name, tmp_path, monkeypatch, plugged, capsys):
     """Cell after cell, in an empty folder, with every warning an error; it prints scores of the models it has kept."""
     code = ["".join(cell["source"]) for cell in cells(name) if cell["cell_type"] == "code"]
