@@ -709,7 +709,7 @@ RECORD_FIELDS = {
 
 def records() -> str:
     """The fields of a record, as they stand in a committed one."""
-    example = json.loads((RECORDS / "repeat.jsonl").read_text().splitlines()[0])
+    example = json.loads((Path(__file__).parents[1] / "tests" / "golden" / "repeat.jsonl").read_text().splitlines()[0])
     shown = {name: example[name] for name in ("cell", "suite", "selections", "budget", "machine")}
     lines = [row("field", "in", "meaning"), row("---", "---", "---")]
     for name in dict.fromkeys([*example, *(field for fields in NEEDED.values() for field in fields)]):
