@@ -96,6 +96,8 @@ class TrainConfig(Settings):
             lose none.
         distract: share of training graphs that get a scrambled graph beside them, as a component of its own, 0 = none;
             for graphs whose class is a part of them.
+        mix_features: share of training graphs whose node features are multiplied by a random matrix, 0 = none; for real
+            numbers whose direction does not decide the class, such as colours.
         start: weights that the encoders start from: random ones if empty, `molecules` for those of this package, which
             were trained to predict descriptors and fingerprints of 103,195 molecules, or a file.
         max_steps: stop after so many steps, 0 = no limit.
@@ -128,6 +130,7 @@ class TrainConfig(Settings):
     renormalise: bool = False
     edge_drop: float = Field(0.0, ge=0, lt=1)
     distract: float = Field(0.0, ge=0, le=1)
+    mix_features: float = Field(0.0, ge=0, le=1)
     start: str = Field("", max_length=4096)
     max_steps: int = Field(0, ge=0)
     max_minutes: float = Field(0.0, ge=0)

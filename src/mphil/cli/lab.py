@@ -117,6 +117,9 @@ def tune(
     set_: Sets = None,
     fraction: Annotated[float, typer.Option(min=0.0, max=1.0, help="Share of the training graphs.")] = 1.0,
     eval_fraction: Annotated[float, typer.Option(min=0.0, max=1.0, help="Share of the other graphs.")] = 1.0,
+    recipe: Annotated[
+        bool, typer.Option("--recipe", help="Give all runs the recipe of the family of data, as suites do.")
+    ] = False,
     jobs: Jobs = None,
     engine: EngineName = "local",
     address: Address = None,
@@ -130,7 +133,7 @@ def tune(
     """Search the hyperparameters of a method on validation scores; the best go to OUT/METHOD-BENCHMARK.toml."""
     from mphil.lab.tune import Search, search
 
-    wanted = Search(method, benchmark, trials, selection, seed, also or (), set_ or (), fraction, eval_fraction)
+    wanted = Search(method, benchmark, trials, selection, seed, also or (), set_ or (), fraction, eval_fraction, recipe)
     _check_checkout(dirty)
     try:
         where = _engine(engine, address, runs, jobs)

@@ -13,6 +13,7 @@ from typing import Any
 from mphil.benchmarks.catalogue import BENCHMARKS
 from mphil.config import EncoderConfig, TrainConfig, check_arguments, keyword_arguments
 from mphil.errors import UnknownName, UsageError
+from mphil.lab.recipes import recipe
 from mphil.lab.suite import Effort, Row, Suite, begins
 from mphil.methods.base import METHODS
 from mphil.methods.published import PRESET, published, published_encoder
@@ -256,8 +257,10 @@ def plugin_words(cell: Cell) -> list[str]:
 
 
 def _layers(suite: Suite, row: Row, benchmark: str, effort: Effort, request: Request) -> Iterable[Wanted]:
-    """Later ones win: suite, published, tuned, row, budget, --set."""
+    """Later ones win: recipe, suite, published, tuned, row, budget, --set."""
     trees = is_tree_kind(row.method)
+    if suite.recipes and not trees:
+        yield recipe(benchmark, row.method)
     yield _of_trees(suite.settings) if trees else suite.settings
     if suite.published and not trees:
         yield {"method": _published(row.method, benchmark), "encoder": published_encoder(row.method, benchmark)}

@@ -159,6 +159,7 @@ class Suite(Settings):
         seeds: seeds of training.
         data_seeds: benchmarks, by the first words of their names, whose data are drawn with the seed of training.
         selection: the rule that chooses the epoch of every number.
+        recipes: take the recipe of the family of data that a benchmark belongs to.
         published: take the hyperparameters published for a method on a benchmark, where there are any.
         tuned: take the settings that were tuned for each method on each benchmark and come with the package.
         against: the row that all others are tested against.
@@ -183,6 +184,7 @@ class Suite(Settings):
     seeds: tuple[int, ...] = Field((0, 1, 2), min_length=1)
     data_seeds: tuple[str, ...] = ()
     selection: Selection = "ood_val"
+    recipes: bool = False
     published: bool = False
     tuned: bool = False
     against: str = ""

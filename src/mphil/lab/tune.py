@@ -18,6 +18,7 @@ from mphil.files import write_text
 from mphil.graphs.loader import derive_seed
 from mphil.lab.cells import Cell, command, plugin_words, resolved
 from mphil.lab.engine import Engine, Outcome
+from mphil.lab.recipes import recipe
 from mphil.lab.records import FAILED, Record, RecordFile
 from mphil.methods.base import METHODS
 from mphil.model.committee.trees import is_tree_kind
@@ -47,6 +48,7 @@ class Search:
         sets: settings of all runs, as `section.key=value`.
         fraction: share of the training graphs.
         eval_fraction: share of the graphs of every other part.
+        recipe: all runs have the recipe of the family of data, under `sets`.
     """
 
     method: str
@@ -58,6 +60,7 @@ class Search:
     sets: Sequence[str] = ()
     fraction: float = 1.0
     eval_fraction: float = 1.0
+    recipe: bool = False
 
     @property
     def name(self) -> str:
@@ -80,7 +83,8 @@ class Search:
         """The run that judges a point of the space."""
         named = {"benchmark": {"name": self.benchmark}, "method": {"name": self.method}}
         chosen = [parse_assignment(f"{key}={json.dumps(value)}") for key, value in point.items()]
-        settings = resolved(merge([*map(parse_assignment, self.sets), *chosen, named]))
+        shared = recipe(self.benchmark, self.method) if self.recipe else {}
+        settings = resolved(merge([shared, *map(parse_assignment, self.sets), *chosen, named]))
         cell = Cell(self.name, self.method, settings, self.seed, self.fraction, self.eval_fraction, budget="tune")
         plain = self.fraction == self.eval_fraction == 1
         words = command(cell) if plain else f"{self.command} {shlex.join(plugin_words(cell))}".strip()
@@ -101,6 +105,7 @@ class Search:
         words = ["mphil", "lab", "tune", self.method, self.benchmark, "--trials", self.trials]
         words += ["--selection", self.selection, "--seed", self.seed]
         words += ["--fraction", self.fraction, "--eval-fraction", self.eval_fraction]
+        words += ["--recipe"] if self.recipe else []
         words += [word for text in self.also for word in ("--also", text)]
         words += [word for text in self.sets for word in ("--set", text)]
         return shlex.join(map(str, words))
@@ -262,7 +267,7 @@ def _finish(study: Any, wanted: Search, out: Path) -> Best:
     for name, value in best.params.items():
         section, _, key = name.partition(".")
         sections.setdefault(section, {})[key] = value
-    fixed = " ".join(wanted.sets) or "the defaults"
+    fixed = " ".join([*["the recipe of the family"] * wanted.recipe, *wanted.sets]) or "the defaults"
     lines = [
         f"# Best of {tried} settings of {wanted.method} on {wanted.benchmark}, written by `mphil lab tune`.",
         f"# {wanted.selection} {best.value:.{FIGURES}f}, seed {wanted.seed}; all runs with {fixed}.",

@@ -41,7 +41,13 @@ _LOG = logging.getLogger(__name__)
 NO_EFFECT = ("checkpoint_minutes", "loggers", "threads")
 """Training settings that cannot change a result."""
 
-ADDED_OPTIONS = {"benchmark.task": "", "method.descriptors": False, "train.distract": 0.0, "train.start": ""}
+ADDED_OPTIONS = {
+    "benchmark.task": "",
+    "method.descriptors": False,
+    "train.distract": 0.0,
+    "train.mix_features": 0.0,
+    "train.start": "",
+}
 """Settings that came later: at their default they leave the identity of earlier runs as it was."""
 
 

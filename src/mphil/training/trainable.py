@@ -113,6 +113,11 @@ def check_trainable(benchmark: Benchmark, config: TrainConfig) -> None:
     check_env_per_batch(name, store.env[train], config)
     if config.patience and not len(benchmark.split[config.patience_on]):
         raise UsageError(f"train.patience_on={config.patience_on!r}: {name} has no such part to stop early on")
+    if config.mix_features and store.node_features.kind != "float":
+        raise UsageError(
+            f"train.mix_features={config.mix_features:g}: the node features of {name} are {store.node_features.kind}, "
+            "and only real numbers can be mixed; use --set train.mix_features=0"
+        )
     check_recipe(config, -(-len(train) // config.batch_size))
     check_codes(f"{name}: x", store.node_features, store.x)
     if store.edge_attr is not None:

@@ -18,9 +18,10 @@ from torch.nn.utils import clip_grad_norm_
 from mphil.benchmarks.catalogue import Benchmark
 from mphil.config import SelectionRule, TrainConfig
 from mphil.errors import DataError
-from mphil.graphs.loader import Loader, add_distractors, derive_seed, drop_edges
+from mphil.graphs.loader import Loader, derive_seed
 from mphil.graphs.split import PARTS, TESTS, Part
 from mphil.graphs.store import GraphBatch
+from mphil.graphs.transforms import add_distractors, drop_edges, mix_features
 from mphil.methods.base import Method, Parts, Progress
 from mphil.nn import world
 from mphil.nn.threads import loop_threads, one_thread, shared_loops
@@ -223,6 +224,9 @@ class Trainer:
         if self.config.distract:
             seed = derive_seed(self._stage_seed(), _of_rank("distractors"), self.at.step)
             batch = add_distractors(batch, self.config.distract, torch.Generator().manual_seed(seed))
+        if self.config.mix_features:
+            seed = derive_seed(self._stage_seed(), _of_rank("features"), self.at.step)
+            batch = mix_features(batch, self.config.mix_features, torch.Generator().manual_seed(seed))
         # Different graphs must not get the same dropout.
         self._seed(_of_rank("step"), self.at.step)
         values: dict[str, float] = {}
@@ -311,16 +315,20 @@ class Trainer:
             self.average.write_to(self.method)
         if self.average is not None or self.config.renormalise:
             order = self.loader.epoch(derive_seed(self.seed, "renormalise"), 0)
-            renormalise(self.method, self._with_distractors(islice(order, BATCHES)))
+            renormalise(self.method, self._transformed(islice(order, BATCHES)))
 
-    def _with_distractors(self, batches: Iterable[GraphBatch]) -> Iterator[GraphBatch]:
+    def _transformed(self, batches: Iterable[GraphBatch]) -> Iterator[GraphBatch]:
         """Statistics of graphs alone would be far from those that the weights were trained with.
 
         Dropped edges shift them less, and are left out, as the numerics have always had it.
         """
         generator = torch.Generator().manual_seed(derive_seed(self.seed, _of_rank("distractors of statistics")))
         for batch in batches:
-            yield add_distractors(batch, self.config.distract, generator) if self.config.distract else batch
+            if self.config.distract:
+                batch = add_distractors(batch, self.config.distract, generator)
+            if self.config.mix_features:
+                batch = mix_features(batch, self.config.mix_features, generator)
+            yield batch
 
     @contextmanager
     def _settled(self) -> Iterator[None]:

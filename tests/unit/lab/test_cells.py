@@ -90,11 +90,10 @@ class TestExpansion:
         (tmp_path / "erm-good-motif-basis.toml").write_text('[method]\nname = "erm"\n\n[train]\nlr = 0.25\n')
         assert expand(suite)[0].settings["train"]["lr"] == 0.25
 
-    @pytest.mark.parametrize("name", ["tuned", "tuned-good"])
-    def test_a_tuned_suite_of_the_package_without_settings(self, name, tmp_path, monkeypatch):
+    def test_a_tuned_suite_of_the_package_without_settings(self, tmp_path, monkeypatch):
         monkeypatch.setattr(module, "TUNED", tmp_path)
         with pytest.raises(UsageError, match="tune first: mphil lab tune erm"):
-            expand(load_suite(name))
+            expand(load_suite("tuned"))
 
     def test_wishes_narrow_a_suite(self):
         assert [c.row for c in expand(tiny(MORE), Request(seeds=[5], methods=["wide"]))] == ["wide"]

@@ -1,7 +1,7 @@
 """A recorded cell, run anew, gives the same bits.
 
-The records are made by `mphil lab run repeat --out FOLDER` from a clean checkout; tests/golden/repeat.jsonl holds those of
-every kind of machine that made one.
+The records are made by `mphil lab run repeat --out FOLDER` from a clean checkout; tests/golden/repeat.jsonl has those
+of every kind of machine that made one.
 """
 
 from pathlib import Path

@@ -185,10 +185,21 @@ def test_mistakes_are_named_before_anything_runs(tmp_path, wanted, message):
     assert judge.points == []
 
 
+def test_a_search_can_start_from_the_recipe_of_the_family():
+    """The method's own settings and `--set` come after it; the command says it."""
+    cell = irm(recipe=True, sets=["train.epochs=12"]).cell({"method.weight": 10.0})
+    plain = irm(sets=["train.epochs=12"]).cell({"method.weight": 10.0})
+    train = cell.settings["train"]
+    assert (train["schedule"], train["epochs"], cell.settings["method"]["weight"]) == ("cosine", 12, 10.0)
+    assert plain.settings["train"]["schedule"] == "constant"
+    assert irm(recipe=True).command.split().count("--recipe") == 1
+    assert "--recipe" not in irm().command
+
+
 @pytest.mark.parametrize("file", sorted(TUNED.glob("*.toml")), ids=lambda file: file.stem)
 def test_settings_that_come_with_the_package_are_the_best_on_validation(file):
     records = RecordFile(TRIALS / f"{file.stem}.jsonl").read()[0]
-    assert len(records) == 6
+    assert len(records) == 8
     best = max(records, key=lambda record: record["selections"]["ood_val"]["scores"]["ood_val"])
     for section, values in tomllib.loads(file.read_text()).items():
         found = best["config"][section]

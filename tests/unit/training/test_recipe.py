@@ -16,8 +16,9 @@ from tests.toys import small_benchmark
 import mphil
 from mphil.benchmarks.catalogue import Benchmark
 from mphil.config import EncoderConfig, TrainConfig
-from mphil.graphs.loader import add_distractors, derive_seed, drop_edges
+from mphil.graphs.loader import derive_seed
 from mphil.graphs.split import Split
+from mphil.graphs.transforms import add_distractors, drop_edges, mix_features
 from mphil.methods import build_method
 from mphil.methods.base import Progress
 from mphil.testing.trial import labelled_molecules
@@ -276,25 +277,32 @@ class TestTransforms:
 
     @pytest.mark.parametrize(
         ("setting", "value", "stream", "transform"),
-        [("edge_drop", 0.6, "edges", drop_edges), ("distract", 0.7, "distractors", add_distractors)],
+        [
+            ("edge_drop", 0.6, "edges", drop_edges),
+            ("distract", 0.7, "distractors", add_distractors),
+            ("mix_features", 0.7, "features", mix_features),
+        ],
     )
     def test_training_batches_only_and_nothing_else_shifts(self, motif, setting, value, stream, transform):
+        data = small_benchmark() if setting == "mix_features" else motif
         seen = {}
         for given in (0.0, value):
-            trainer = trainer_of(motif, epochs=1, **{setting: given})
+            trainer = trainer_of(data, epochs=1, **{setting: given})
             steps, predict = trainer.method.steps, trainer.method.predict
             record = seen[given] = []
             trainer.method.steps = lambda batch, progress, record=record, steps=steps: (
                 record.append((batch, float(torch.rand(())))) or steps(batch, progress)
             )
             trainer.method.predict = lambda batch, predict=predict, method=trainer.method: (
-                assert_whole(batch, motif, method) or predict(batch)
+                assert_whole(batch, data, method) or predict(batch)
             )
             trainer.fit()
         for step, ((whole, drawn), (changed, drawn_too)) in enumerate(zip(seen[0.0], seen[value], strict=True)):
             generator = torch.Generator().manual_seed(derive_seed(0, stream, step))
-            assert torch.equal(changed.edge_index, transform(whole, value, generator).edge_index)
-            assert changed.num_edges != whole.num_edges
+            wanted = transform(whole, value, generator)
+            assert torch.equal(changed.edge_index, wanted.edge_index)
+            assert torch.equal(changed.x, wanted.x)
+            assert changed.num_edges != whole.num_edges or not torch.equal(changed.x, whole.x)
             assert torch.equal(changed.index, whole.index)
             assert drawn == drawn_too
 
@@ -302,7 +310,9 @@ class TestTransforms:
 def assert_whole(batch, data, method):
     """Predictions outside of training see the graphs as they are."""
     if not method.training:
-        assert batch.num_edges == int(data.store.n_edges[batch.index].sum())
+        whole = data.store.batch(batch.index)
+        assert torch.equal(batch.edge_index, whole.edge_index)
+        assert torch.equal(batch.x, whole.x)
 
 
 class TestWindow:

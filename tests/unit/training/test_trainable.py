@@ -118,6 +118,7 @@ class TestRecipe:
         [
             {"distract": -0.1},
             {"distract": 1.1},
+            {"mix_features": 1.1},
             *({name: value} for name in ("average", "warmup", "edge_drop") for value in (-0.1, 1.0, float("nan"))),
             *({"accumulate": 0}, {"window": 0}, {"min_epochs": -1}),
             *({"optimizer": "sgd"}, {"schedule": "steps"}, {"loggers": ["paper"]}),
@@ -127,6 +128,10 @@ class TestRecipe:
         (name,) = setting
         with pytest.raises(UsageError, match=rf"train\.{name}"):
             mphil.train(motif, "erm", train=setting)
+
+    def test_features_that_are_no_numbers_are_not_mixed(self, motif):
+        with pytest.raises(UsageError, match=r"mix_features=0.5: the node features of .* are constant, and only real"):
+            check_trainable(motif, TrainConfig(epochs=3, batch_size=30, mix_features=0.5))
 
     @pytest.mark.parametrize("method", ["aia", "grea", "imold"])
     def test_methods_that_move_groups_in_turn_do_not_accumulate(self, method):
