@@ -8,7 +8,7 @@ import json
 import re
 import sys
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -29,7 +29,7 @@ from mphil.lab.report.document import Document, ReportTable
 from mphil.lab.report.make import make_document
 from mphil.lab.report.rendering import table_text
 from mphil.lab.report.sheets import SheetEntry, fill
-from mphil.lab.report.tables import interval
+from mphil.lab.report.tables import interval, spread
 from mphil.lab.statistics import differences
 from mphil.lab.suite import load_suite
 from mphil.methods import METHODS
@@ -182,7 +182,7 @@ def commands() -> str:
     return "\n".join(pages)
 
 
-def spread(values: list[float]) -> str:
+def spread_of_shares(values: list[float]) -> str:
     """Mean and standard deviation in per cent."""
     return f"{100 * mean(values):.1f} ({100 * stdev(values):.1f})" if len(values) > 1 else f"{100 * values[0]:.1f}"
 
@@ -308,7 +308,22 @@ CONTROLS = {"one prototype without separation": "one prototype"}
 """Rows of the suite `decisions` that are compared with another row than `mphil`."""
 UNMEASURED = {"aggregate": "nothing: equal probabilities"}
 """Switches whose cost is known without a measurement."""
-SHORT = {"good-motif-size": "Motif-size", "drugood-ec50-assay": "EC50-assay"}
+SHORT = {
+    "good-motif-size": "Motif-size",
+    "drugood-ec50-assay": "EC50-assay",
+    "spmotif-binary-0.60": "SPMotif-binary 0.60",
+    "motif-held-out-wheel": "wheel",
+    "motif-held-out-tree": "tree",
+    "motif-held-out-ladder": "ladder",
+    "dev-toxcast-er-scaffold": "toxcast-er-scaffold",
+    "dev-hiv-scaffold": "hiv-scaffold",
+}
+STUDIES = {
+    "bases": ("attribution", 4),
+    "molecules": ("attribution", -3),
+    "switches": ("repaired", 3),
+}
+"""Tables of studies on the page of the method: suite, and which of its benchmarks, the first ones or the last ones."""
 
 
 def with_costs(page: str, records: list[dict[str, Any]]) -> str:
@@ -331,6 +346,33 @@ def with_costs(page: str, records: list[dict[str, Any]]) -> str:
                 told.append(f"{variant.name}: {', '.join(found) or 'not measured'}")
         lines[number] = "|".join(["", *cells, f" {';<br>'.join(told)} ", ""]) + "\n"
     return before + DECIDED + "".join(lines)
+
+
+def with_studies(page: str, records: list[dict[str, Any]]) -> str:
+    """The page of the method, with the tables of its studies written anew."""
+    for name, (suite, number) in STUDIES.items():
+        begin, end = f"<!-- {name}: written by make docs -->\n", f"\n<!-- end of {name} -->"
+        before, rest = page.split(begin)
+        page = before + begin + study(suite, number, records) + end + rest.split(end)[1]
+    return page
+
+
+def study(suite: str, number: int, records: list[dict[str, Any]]) -> str:
+    """Rows by benchmarks: OOD validation, mean (sd) over the seeds of the mean of the last five epochs."""
+    sheet = fill(load_suite(suite), Request(), records)
+    benchmarks = list(sheet.benchmarks)[:number] if number > 0 else list(sheet.benchmarks)[number:]
+    scores = {
+        name: [list(sheet.entries[name, on].scores("ood_val", "last5").values()) for on in benchmarks]
+        for name in sheet.rows
+    }
+    most = max((len(found) for line in scores.values() for found in line), default=0)
+
+    def cell(values: Collection[float]) -> str:
+        return spread(values) + (f", {len(values)} of {most} seeds" if 0 < len(values) < most else "")
+
+    lines = [row("", *(SHORT[on] for on in benchmarks)), row("---", *["---"] * len(benchmarks))]
+    lines += [row(name, *map(cell, found)) for name, found in scores.items() if any(found)]
+    return "\n".join(lines)
 
 
 def _gained(entry: SheetEntry, control: SheetEntry) -> str:
@@ -386,7 +428,7 @@ def faithfulness_rows(records: list[dict[str, Any]], name: str) -> list[str]:
     for (method, epochs, _, part, by), group in groups.items():
         values = [[found["auc"], found["fidelity_plus"]["0.8"], found["fidelity_minus"]["0.8"]] for _, found in group]
         means = [f"{mean(column):.3f}" for column in zip(*values, strict=True)]
-        lines.append(row(method, len(group), epochs, part, spread([score for score, _ in group]), by, *means))
+        lines.append(row(method, len(group), epochs, part, spread_of_shares([score for score, _ in group]), by, *means))
     return lines
 
 
@@ -780,5 +822,6 @@ if __name__ == "__main__":
         (FOLDER / file).write_text(text)
     README.write_text(with_headline(README.read_text()))
     PICTURE.write_text(picture())
-    METHOD.write_text(with_costs(METHOD.read_text(), read_folder(RECORDS)[0]))
+    recorded = read_folder(RECORDS)[0]
+    METHOD.write_text(with_studies(with_costs(METHOD.read_text(), recorded), recorded))
     RELIABILITY.write_text(with_promises(RELIABILITY.read_text(), promises()))

@@ -71,6 +71,28 @@ def test_the_page_of_the_method_shows_what_decisions_cost(build):
         assert variant.settings["method"].keys() & switches, f"no decision names a switch of {variant.name}"
 
 
+def test_the_page_of_the_method_shows_the_records_of_its_studies(build):
+    page = build.METHOD.read_text()
+    assert build.with_studies(page, read_folder(build.RECORDS)[0]) == page, "run `make docs`"
+
+
+def test_a_study_tells_mean_deviation_and_seeds(build):
+    cells = {(cell.row, cell.benchmark, cell.seed): cell for cell in expand(load_suite("repaired"))}
+    made_up = [
+        {"kind": "run", "setting": cells[name, on, seed].setting, "seed": seed, "last5": {"ood_val": score}}
+        for name, on, by_seed in (
+            ("mphil", "good-motif-size", (0.5, 0.6)),
+            ("mphil", "drugood-ec50-assay", (0.7,)),
+            ("repaired", "good-motif-size", (0.4, 0.4)),
+        )
+        for seed, score in enumerate(by_seed)
+    ]
+    assert build.study("repaired", 3, made_up).splitlines()[2:] == [
+        "| mphil | 55.0 (7.1) | 70.0, 1 of 2 seeds | - |",
+        "| repaired | 40.0 (0.0) | - | - |",
+    ]
+
+
 def test_the_cost_of_a_decision_is_a_paired_difference(build):
     cells = {(cell.row, cell.benchmark, cell.seed): cell for cell in expand(load_suite("decisions"))}
     scores = {
