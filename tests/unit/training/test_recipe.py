@@ -121,6 +121,17 @@ class TestCuts:
         again = trained(data, method, folder, checkpoint_minutes=minutes, accumulate=accumulate, **RECIPE)
         assert_same(outcome(again), outcome(straight))
 
+    def test_nor_do_they_with_mixed_features(self, tmp_path):
+        data, config = small_benchmark(), RECIPE | {"mix_features": 0.5}
+        straight = trained(data, **config)
+        for step in (1, 3, 4):
+            trainer = trainer_of(data, checkpoints=Checkpoints(tmp_path), **config)
+            trainer.callbacks.append(Cutter(step))
+            with pytest.raises(Cut):
+                trainer.fit()
+        assert_same(outcome(trained(data, checkpoints=Checkpoints(tmp_path), **config)), outcome(straight))
+        assert outcome(straight)[0] != outcome(trained(data, **RECIPE))[0]
+
     def test_saved_at_whole_steps_only(self, motif, tmp_path):
         for step, saved in ((2, 0), (4, 3), (6, 4), (8, 7)):
             trainer = trainer_of(motif, "erm", Checkpoints(tmp_path), accumulate=3)
