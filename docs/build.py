@@ -234,28 +234,41 @@ def headline() -> str:
     return table_text(replace(table, header=header, rows=rows))
 
 
+BARS_A_LINE = 6
+"""Benchmarks side by side in the README's picture, which is shown about 900 pixels wide."""
+
+
 def picture() -> str:
     """The README's picture: the scores of that table as bars, with their standard deviations."""
     table = standing()
     cells = [] if table is None else [dict(zip(table.header, row, strict=True)) for row in table.rows]
-    means: dict[str, list[float | None]] = {}
-    deviations: dict[str, list[float | None]] = {}
-    for name in ("mphil+", "mphil", "erm", "best other"):
-        found = [re.search(r"(\d+\.\d)(?: \((\d+\.\d)\))?(?:,| #|$)", row.get(name, "")) for row in cells]
-        if any(found):
-            means[name] = [float(score[1]) if score else None for score in found]
-            deviations[name] = [float(score[2]) if score and score[2] else None for score in found]
-    chart = bar_chart(
-        [row["benchmark"] for row in cells],
-        means,
-        title="OOD test score in per cent, mean and standard deviation over seeds",
-        y_label="",
-        errors=deviations,
-        y_range=(0.0, 100.0),
-        show=lambda score: f"{score:.0f}",
-        size=(max(500, 60 + 140 * len(cells)), 300),
-    )
-    return on_white(chart) + "\n"
+    names = [name for name in ("mphil+", "mphil", "erm", "best other") if any(_scored(row, name)[0] for row in cells)]
+    lines = [cells[first : first + BARS_A_LINE] for first in range(0, len(cells), BARS_A_LINE)] or [[]]
+    width, height = 60 + 140 * BARS_A_LINE, 260
+    charts = [
+        bar_chart(
+            [row["benchmark"] for row in line],
+            {name: [_scored(row, name)[0] for row in line] for name in names},
+            title="OOD test score in per cent, mean and standard deviation over seeds",
+            y_label="",
+            errors={name: [_scored(row, name)[1] for row in line] for name in names},
+            y_range=(0.0, 100.0),
+            show=lambda score: f"{score:.0f}",
+            size=(60 + 140 * len(line), height),
+        )
+        for line in lines
+    ]
+    placed = "".join(str(chart).replace("<svg ", f'<svg y="{height * n}" ', 1) for n, chart in enumerate(charts))
+    size = f'width="{width}" height="{height * len(charts)}"'
+    return on_white(f'<svg xmlns="http://www.w3.org/2000/svg" {size}>{placed}</svg>') + "\n"
+
+
+def _scored(cells: dict[str, str], name: str) -> tuple[float | None, float | None]:
+    """Mean and standard deviation in a column of the table; None where there is none."""
+    found = re.search(r"(\d+\.\d)(?: \((\d+\.\d)\))?(?:,| #|$)", cells.get(name, ""))
+    mean_and_deviation = found.groups() if found else (None, None)
+    centre, deviation = (float(text) if text else None for text in mean_and_deviation)
+    return centre, deviation
 
 
 def with_headline(readme: str) -> str:
